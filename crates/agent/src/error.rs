@@ -110,8 +110,7 @@ pub enum KeyError {
 }
 
 /// Command that creates a key.
-const KEY_COMMAND: &str =
-    "umask 077; fairmesh-gateway key > FILE, and copy the file to every gateway";
+const KEY_COMMAND: &str = "umask 077; fairmesh-gateway key > FILE (or fairmesh-node key), and copy the file to all machines of the mesh";
 
 /// Reason why the exchange with other gateways is closed.
 #[derive(Debug, thiserror::Error)]
@@ -225,6 +224,15 @@ pub enum AgentError {
         /// Refused part.
         #[source]
         problem: Box<ControlProblem>,
+    },
+    /// The key of the routers cannot be used.
+    #[error("{}: key: {problem}", file.display())]
+    NodeKey {
+        /// The configuration file.
+        file: PathBuf,
+        /// Problem of the key.
+        #[source]
+        problem: KeyError,
     },
     /// Another object is at the path of the control socket.
     #[error(transparent)]

@@ -6,12 +6,14 @@
 //!   [`nl80211`]: survey and station dumps as bytes.
 //! - [`netlink`]: requests, batches, dumps; [`link`]: interfaces and their events; [`probe`]: features of this kernel;
 //! - [`capture`]: TCP headers that pass an interface;
+//! - [`broadcast`]: datagrams to all neighbours on an interface;
 //! - [`echo`]: echo requests over an interface;
 //! - [`command`]: other programs;
 //! - [`netns`], [`tap`], [`tcp`], [`realtime`]: foundations of the emulator.
 
 #![allow(clippy::disallowed_methods)] // clocks and files begin here
 
+pub mod broadcast;
 pub mod capture;
 pub mod command;
 pub mod echo;

@@ -19,10 +19,12 @@
 //! | 1 | role: 0 router, 1 gateway, 2 access point |
 //! | 2 | name of the sender's mechanism, before its bodies |
 //! | 3 | body of a message of that mechanism |
+//! | 4 | address of the only receiver of the next body |
 //!
 //! A receiver ignores fields of other types.
 
 use fairmesh_linux::MacAddr;
+use serde::{Deserialize, Serialize};
 
 use crate::key::Key;
 
@@ -61,7 +63,8 @@ pub enum Unreadable {
 }
 
 /// Role of a router, as it announces it.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// It forwards traffic.
     #[default]
@@ -95,11 +98,14 @@ pub enum Field<'a> {
     Mechanism(&'a str),
     /// A message of this mechanism, in its own encoding.
     Body(&'a [u8]),
+    /// The only receiver of the next body.
+    To(MacAddr),
 }
 
 const ROLE: u8 = 1;
 const MECHANISM: u8 = 2;
 const BODY: u8 = 3;
+const TO: u8 = 4;
 
 /// The fields of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +117,7 @@ impl<'a> Fields<'a> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let (kind, value, after) = split(rest)?;
-            if matches!(kind, ROLE | MECHANISM | BODY) {
+            if matches!(kind, ROLE | MECHANISM | BODY | TO) {
                 known(kind, value)?;
             }
             rest = after;
@@ -136,16 +142,23 @@ impl<'a> Fields<'a> {
         self.iter().find_map(role).unwrap_or_default()
     }
 
-    /// The bodies for this mechanism.
-    pub fn bodies(self, mechanism: &str) -> impl Iterator<Item = &'a [u8]> {
-        let mut of = "";
+    /// The bodies for this mechanism at a receiver with these addresses.
+    pub fn bodies(self, mechanism: &str, own: &[MacAddr]) -> impl Iterator<Item = &'a [u8]> {
+        let (mut of, mut to) = ("", None);
         self.iter().filter_map(move |field| match field {
             Field::Mechanism(name) => {
                 of = name;
                 None
             }
-            Field::Body(body) if of == mechanism => Some(body),
-            Field::Body(_) | Field::Role(_) => None,
+            Field::To(mac) => {
+                to = Some(mac);
+                None
+            }
+            Field::Body(body) => {
+                let here = to.take().is_none_or(|mac| own.contains(&mac));
+                (here && of == mechanism).then_some(body)
+            }
+            Field::Role(_) => None,
         })
     }
 }
@@ -163,6 +176,7 @@ fn known(kind: u8, value: &[u8]) -> Option<Field<'_>> {
             std::str::from_utf8(name).ok().map(Field::Mechanism)
         }
         (BODY, body) => Some(Field::Body(body)),
+        (TO, mac) => mac.try_into().ok().map(|mac| Field::To(MacAddr(mac))),
         _ => None,
     }
 }
@@ -180,7 +194,7 @@ impl Draft {
     /// Adds a field; returns false and adds nothing if it does not fit.
     #[must_use]
     pub fn push(&mut self, field: Field<'_>) -> bool {
-        let code;
+        let (code, address);
         let (kind, value): (u8, &[u8]) = match field {
             Field::Role(role) => {
                 code = [role as u8];
@@ -188,6 +202,10 @@ impl Draft {
             }
             Field::Mechanism(name) => (MECHANISM, name.as_bytes()),
             Field::Body(body) => (BODY, body),
+            Field::To(mac) => {
+                address = mac.0;
+                (TO, &address)
+            }
         };
         let fits = self.0.len() + 2 + value.len() <= MAX_FIELDS && known(kind, value).is_some();
         if fits {
@@ -361,14 +379,24 @@ mod tests {
         let read = open(&key(1), &bytes).unwrap();
         assert_eq!((read.mac, read.run, read.sequence), (MAC, 5, 6));
         assert_eq!(read.fields.role(), Role::Gateway);
-        assert_eq!(read.fields.bodies("gap").collect::<Vec<_>>(), [[0x53]]);
-        assert_eq!(read.fields.bodies("cna").count(), 0);
+        assert_eq!(read.fields.bodies("gap", &[MAC]).collect::<Vec<_>>(), [[0x53]]);
+        assert_eq!(read.fields.bodies("cna", &[MAC]).count(), 0);
         let mut later = bytes[..bytes.len() - TAG].to_vec();
         later.extend_from_slice(&[99, 2, 1, 2, 3, 1, 4]);
         later.extend_from_slice(&[0; TAG]);
         let later = with_tag(later);
         let read = open(&key(1), &later).unwrap();
-        assert_eq!(read.fields.bodies("gap").collect::<Vec<_>>(), [[0x53], [4]]);
+        assert_eq!(read.fields.bodies("gap", &[MAC]).collect::<Vec<_>>(), [[0x53], [4]]);
+    }
+
+    #[test]
+    fn a_body_for_one_receiver_is_for_no_other() {
+        let to = MacAddr([2, 0, 0, 0, 0, 9]);
+        let fields = [Field::Mechanism("x"), Field::To(to), Field::Body(&[1]), Field::Body(&[2])];
+        let bytes = seal(&key(1), MAC, 1, 1, &draft(&fields));
+        let read = open(&key(1), &bytes).unwrap();
+        assert_eq!(read.fields.bodies("x", &[to]).collect::<Vec<_>>(), [[1], [2]]);
+        assert_eq!(read.fields.bodies("x", &[MAC]).collect::<Vec<_>>(), [[2]]);
     }
 
     #[test]
@@ -416,7 +444,7 @@ mod tests {
             prop_assert!(bytes.len() <= MAX_MESSAGE);
             let read = open(&key(1), &bytes).unwrap();
             prop_assert_eq!((read.mac, read.run, read.sequence), (mac, run, sequence));
-            prop_assert_eq!(read.fields.bodies("x").collect::<Vec<_>>(), [&body[..]]);
+            prop_assert_eq!(read.fields.bodies("x", &[MAC]).collect::<Vec<_>>(), [&body[..]]);
         }
 
         #[test]
@@ -454,7 +482,7 @@ mod tests {
                 bytes = with_tag(bytes);
             }
             if let Ok(read) = open(&key(1), &bytes) {
-                let size: usize = read.fields.bodies("gap").map(<[u8]>::len).sum();
+                let size: usize = read.fields.bodies("gap", &[MAC]).map(<[u8]>::len).sum();
                 prop_assert!(size <= MAX_FIELDS);
             }
         }

@@ -1,7 +1,26 @@
 //! The daemon of a mesh router: senses, messages to neighbours, and a mechanism.
 //!
-//! - [`message`]: the message between neighbours, as bytes;
-//! - [`neighbours`]: authentication, replay protection, rates and expiry of received messages.
+//! - [`config`]: the configuration, checked with file, line and key of every error;
+//! - [`message`]: the message between neighbours, as bytes; [`neighbours`]: authentication, replay protection, rates
+//!   and expiry of received messages;
+//! - [`machine`]: senses and acts of a router, and those of this machine; [`offers`]: its capabilities for mechanisms;
+//!   [`rig`]: the host of one mechanism;
+//! - [`service`]: the router as a state machine; [`report`]: `status`, `why` and metrics; [`state`]: values across
+//!   restarts;
+//! - [`start`]: the start on a machine; [`commands`]: the commands; [`doctor`]: causes of a router that has no effect.
 
+pub mod args;
+pub mod commands;
+pub mod config;
+pub mod doctor;
+#[cfg(test)]
+pub(crate) mod fake;
+pub mod machine;
 pub mod message;
 pub mod neighbours;
+pub mod offers;
+pub mod report;
+pub mod rig;
+pub mod service;
+pub mod start;
+pub mod state;

@@ -206,6 +206,11 @@ impl Neighbours {
         }
     }
 
+    /// Replaces the addresses of this router.
+    pub fn set_own(&mut self, own: Vec<MacAddr>) {
+        self.own = own;
+    }
+
     /// Checks a received message.
     ///
     /// # Errors

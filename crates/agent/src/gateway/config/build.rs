@@ -24,6 +24,10 @@ use crate::gateway::offers::SITE;
 
 /// Longest time that a full queue delays a packet at its limit.
 const MAX_QUEUE_DELAY: Span = Span::from_millis(100);
+/// Control without `control.use`.
+///
+/// The published `pfrc` takes a subscriber that pauses for a starved one.
+const CONTROL: &str = "pfrc+bursts";
 /// Most subscribers: class numbers are 16 bits and some are reserved.
 pub(super) const MAX_SUBSCRIBERS: usize = 60_000;
 
@@ -31,7 +35,7 @@ pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Re
     let draft = &merged.draft;
     let layout = layout(draft)?;
     let queues_by_control = queues_by_control(draft)?;
-    let mechanism = mechanism(&draft.control, registry)?;
+    let mechanism = mechanism(&draft.control, CONTROL, registry)?;
     let neighbours = neighbours(&draft.neighbour)?;
     let mut schedules = Vec::new();
     let zone = match &draft.time_zone {
@@ -299,10 +303,15 @@ fn queues_by_control(draft: &Draft) -> Result<bool> {
     }
 }
 
-fn mechanism(draft: &draft::Control, registry: &Registry) -> Result<Mechanism> {
+pub(crate) fn mechanism(
+    draft: &draft::Control,
+    default: &str,
+    registry: &Registry,
+) -> Result<Mechanism> {
     let key = KeyPath::from("control");
-    let mut mechanism = registry.lookup(&draft.name).map_err(|e| {
-        let what = format!("there is no control \"{}\"", draft.name);
+    let name = draft.name.as_deref().unwrap_or(default);
+    let mut mechanism = registry.lookup(name).map_err(|e| {
+        let what = format!("there is no control \"{name}\"");
         Located::at(key.clone().key("use"), Problem::refused(what, e.known.join(", ")))
     })?;
     if draft.fairness.is_some() && draft.parameters.contains_key(Fairness::PARAMETER) {

@@ -133,19 +133,11 @@ pub enum OnExit {
 }
 
 /// A control (`use`), its objective (`fairness`) and its parameters (all other keys).
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct Control {
-    pub name: String,
+    pub name: Option<String>,
     pub fairness: Option<Fairness>,
     pub parameters: BTreeMap<String, f64>,
-}
-
-// The published `pfrc` takes a subscriber that pauses for a starved one.
-impl Default for Control {
-    fn default() -> Self {
-        let name = "pfrc+bursts".to_owned();
-        Control { name, fairness: None, parameters: BTreeMap::new() }
-    }
 }
 
 // Not by serde's `flatten`, which loses the position of an invalid value.
@@ -161,7 +153,7 @@ impl<'de> Deserialize<'de> for Control {
                 let mut control = Control::default();
                 while let Some(key) = map.next_key::<String>()? {
                     if key == "use" {
-                        control.name = map.next_value()?;
+                        control.name = Some(map.next_value()?);
                     } else if key == "fairness" {
                         control.fairness = Some(map.next_value()?);
                     } else {

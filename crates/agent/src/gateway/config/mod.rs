@@ -1,15 +1,15 @@
 //! The configuration `/etc/fairmesh/gateway.toml`, checked.
 
-mod build;
+pub(crate) mod build;
 mod capacity;
-mod draft;
+pub(crate) mod draft;
 mod files;
 mod libreqos;
 mod merge;
 mod peers;
-mod refuse;
+pub(crate) mod refuse;
 mod schedule;
-mod text;
+pub(crate) mod text;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -377,32 +377,39 @@ pub struct ConfigError {
     pub at: Located,
 }
 
+/// Reads the text of a configuration file; `readable` is the expectation in errors.
+///
+/// # Errors
+/// Returns an error if it is not a readable text file of bounded size.
+pub(crate) fn read_file(path: &Path, readable: &str) -> Result<String, ConfigError> {
+    let file = path.display().to_string();
+    let refuse = |what: String, expected: &str| ConfigError {
+        file: file.clone(),
+        at: Located::at(KeyPath::root(), Problem::refused(what, expected)),
+    };
+    let meta = std::fs::metadata(path).map_err(|e| refuse(e.to_string(), readable))?;
+    if !meta.is_file() {
+        return Err(refuse("not a regular file".into(), readable));
+    }
+    if meta.len() > MAX_BYTES {
+        let expected = format!("at most {MAX_BYTES}");
+        return Err(refuse(format!("the file has {} bytes", meta.len()), &expected));
+    }
+    let bytes = std::fs::read(path).map_err(|e| refuse(e.to_string(), readable))?;
+    String::from_utf8(bytes).map_err(|e| {
+        let offset = e.utf8_error().valid_up_to();
+        refuse(format!("byte {offset} is not UTF-8 text"), "a text file")
+    })
+}
+
 impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
     /// Returns the first problem.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let file = path.display().to_string();
-        let refuse = |what: String, expected: &str| ConfigError {
-            file: file.clone(),
-            at: Located::at(KeyPath::root(), Problem::refused(what, expected)),
-        };
-        let readable = "a readable file; docs/gateway.md has an example";
-        let meta = std::fs::metadata(path).map_err(|e| refuse(e.to_string(), readable))?;
-        if !meta.is_file() {
-            return Err(refuse("not a regular file".into(), readable));
-        }
-        if meta.len() > MAX_BYTES {
-            let expected = format!("at most {MAX_BYTES}");
-            return Err(refuse(format!("the file has {} bytes", meta.len()), &expected));
-        }
-        let bytes = std::fs::read(path).map_err(|e| refuse(e.to_string(), readable))?;
-        let text = String::from_utf8(bytes).map_err(|e| {
-            let offset = e.utf8_error().valid_up_to();
-            refuse(format!("byte {offset} is not UTF-8 text"), "a text file")
-        })?;
-        Config::parse(&file, &text)
+        let text = read_file(path, "a readable file; docs/gateway.md has an example")?;
+        Config::parse(&path.display().to_string(), &text)
     }
 
     /// Checks a text with the shipped mechanisms; other files are beside `file`.

@@ -2,13 +2,13 @@
 
 use fairmesh_document::{KeyPath, Located, Problem};
 
-pub(super) type Result<T> = core::result::Result<T, Located>;
+pub(crate) type Result<T> = core::result::Result<T, Located>;
 
-pub(super) fn fail<T>(key: KeyPath, problem: Problem) -> Result<T> {
+pub(crate) fn fail<T>(key: KeyPath, problem: Problem) -> Result<T> {
     Err(Located::at(key, problem))
 }
 
-pub(super) fn refused<T>(
+pub(crate) fn refused<T>(
     key: KeyPath,
     what: impl Into<String>,
     expected: impl Into<String>,

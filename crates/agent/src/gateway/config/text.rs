@@ -13,9 +13,9 @@ use super::Endpoint;
 pub(crate) use crate::daemon::journal::is_shown;
 
 /// Largest accepted rate.
-pub(super) const MAX_RATE: BitRate = BitRate(1_000_000_000_000);
+pub(crate) const MAX_RATE: BitRate = BitRate(1_000_000_000_000);
 /// Smallest accepted rate: HTB can still time a full frame within a minute or two.
-pub(super) const MIN_RATE: BitRate = BitRate(1_000);
+pub(crate) const MIN_RATE: BitRate = BitRate(1_000);
 
 /// Returns a name without space around it, if it is a valid one.
 pub(super) fn valid_name(given: &str) -> Option<String> {

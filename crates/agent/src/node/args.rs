@@ -1,0 +1,125 @@
+//! The grammar of `fairmesh-node`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::config::FILE;
+
+/// Fair shares at the routers of a Wi-Fi mesh: measures links and neighbours, exchanges messages
+/// with them, and limits this router's own traffic as a control decides.
+#[derive(Debug, Parser)]
+#[command(name = "fairmesh-node", version, max_term_width = 100)]
+#[command(after_help = "Example:\n  fairmesh-node check && fairmesh-node run")]
+pub struct Cli {
+    /// The command.
+    #[command(subcommand)]
+    pub command: NodeCommand,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Check the configuration and this machine without changing anything
+    #[command(after_help = "Example:\n  fairmesh-node check --config node.toml")]
+    Check(ConfigArgs),
+    /// Run the daemon in the foreground, until a signal ends it
+    #[command(after_help = "SIGHUP reads the configuration again.\n\n\
+        Example:\n  fairmesh-node run --config /etc/fairmesh/node.toml")]
+    Run(RunArgs),
+    /// Show interfaces, neighbours, and the limit
+    #[command(after_help = "Example:\n  fairmesh-node status --json")]
+    Status(AskArgs),
+    /// Explain the limit by the control's last decisions
+    #[command(after_help = "Example:\n  fairmesh-node why")]
+    Why(AskArgs),
+    /// Remove the queues and rules of this program, and no others, from the kernel
+    #[command(after_help = "Example:\n  fairmesh-node reset")]
+    Reset(ConfigArgs),
+    /// Find causes of missing neighbours and ineffective limits
+    #[command(after_help = "Example:\n  fairmesh-node doctor")]
+    Doctor(AskArgs),
+    /// Print a new key for the routers of one mesh
+    #[command(after_help = "Example:\n  umask 077; fairmesh-node key > node.key")]
+    Key(KeyArgs),
+    /// The guard process that removes the limit if the daemon dies
+    #[command(hide = true)]
+    Guard(GuardArgs),
+}
+
+/// `check` and `reset`.
+#[derive(Args, Debug)]
+pub struct ConfigArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE", default_value = FILE)]
+    pub config: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE", default_value = FILE)]
+    pub config: PathBuf,
+    /// Run without the guard process that removes the limit if the daemon is killed
+    #[arg(long)]
+    pub no_guard: bool,
+    /// Print events as JSON objects
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of the commands that ask the daemon.
+#[derive(Args, Debug)]
+pub struct AskArgs {
+    /// Configuration file, which names the daemon's socket
+    #[arg(long, value_name = "FILE", default_value = FILE)]
+    pub config: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `key`.
+#[derive(Args, Debug)]
+pub struct KeyArgs {
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `guard`.
+#[derive(Args, Debug)]
+pub struct GuardArgs {
+    /// Places of the limits to remove, as JSON.
+    #[arg(long)]
+    pub places: String,
+    /// Lock that the guard holds while it works.
+    #[arg(long)]
+    pub lock: PathBuf,
+    /// Identity of the daemon's run.
+    #[arg(long)]
+    pub run: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_sound_and_every_command_has_an_example() {
+        let command = Cli::command();
+        command.clone().debug_assert();
+        for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{}", sub.get_name());
+            let json = sub.get_arguments().any(|a| a.get_id() == "json");
+            assert!(json, "{} has no --json", sub.get_name());
+        }
+    }
+}

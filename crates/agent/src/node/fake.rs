@@ -1,0 +1,117 @@
+//! A machine without a kernel, for tests: neighbours, a channel, a class, and faults.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use fairmesh_control::Channel;
+use fairmesh_linux::nl80211::Station;
+use fairmesh_linux::{Error, Interface, LocalPlace, MacAddr, Removed};
+use fairmesh_units::{BitRate, Span};
+
+use super::machine::{LocalCounters, Machine, Port};
+
+/// State that a test shares with the machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fake(pub Rc<RefCell<World>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub ports: Vec<Port>,
+    pub stations: Vec<Station>,
+    /// Use of the channel; rises by 100 ms per call, of which this share is busy.
+    pub busy: Option<f64>,
+    pub channel: (Span, Span),
+    /// Messages on their way to this router: interface and bytes.
+    pub inbox: VecDeque<(usize, Vec<u8>)>,
+    /// Messages that this router has sent.
+    pub sent: Vec<(usize, Vec<u8>)>,
+    /// The installed class: its place and limit.
+    pub class: Option<(LocalPlace, Option<BitRate>)>,
+    pub counters: LocalCounters,
+    /// Number of installations.
+    pub installs: u32,
+    /// Number of changed limits.
+    pub rates: u32,
+    /// True if the class cannot be installed or is gone.
+    pub broken: bool,
+}
+
+impl Fake {
+    /// A machine with radios up.
+    pub fn with(ports: usize) -> Fake {
+        let port = |n: usize| Port {
+            mac: Some(MacAddr([2, 0, 0, 0, 9, n as u8])),
+            up: true,
+            talks: true,
+            stations: true,
+            survey: true,
+        };
+        let fake = Fake::default();
+        fake.0.borrow_mut().ports = (0..ports).map(port).collect();
+        fake.0.borrow_mut().busy = Some(0.5);
+        fake
+    }
+}
+
+fn gone() -> Error {
+    Error::Gone { interface: "m0".into(), what: "a test's fault".into() }
+}
+
+impl Machine for Fake {
+    fn refresh(&mut self) -> Vec<Port> {
+        self.0.borrow().ports.clone()
+    }
+    fn stations(&mut self, interface: usize) -> Vec<Station> {
+        if interface == 0 { self.0.borrow().stations.clone() } else { Vec::new() }
+    }
+    fn channel(&mut self, _: usize) -> Option<Channel> {
+        let mut world = self.0.borrow_mut();
+        let busy = world.busy?;
+        world.channel.0 += Span::from_millis(100);
+        world.channel.1 += Span::from_secs_f64(0.1 * busy);
+        let (active, busy) = world.channel;
+        Some(Channel { active, busy, receive: busy, transmit: Span::ZERO })
+    }
+    fn send(&mut self, interface: usize, bytes: &[u8]) -> bool {
+        self.0.borrow_mut().sent.push((interface, bytes.to_vec()));
+        true
+    }
+    fn read(&mut self, handle: &mut dyn FnMut(usize, &[u8])) {
+        let all: Vec<_> = self.0.borrow_mut().inbox.drain(..).collect();
+        for (interface, bytes) in all {
+            handle(interface, &bytes);
+        }
+    }
+    fn sent(&mut self, _: &Interface) -> Result<LocalCounters, Error> {
+        Ok(self.0.borrow().counters)
+    }
+    fn install(&mut self, place: &LocalPlace, _: u32, _: u32) -> Result<(), Error> {
+        let mut world = self.0.borrow_mut();
+        if world.broken {
+            return Err(gone());
+        }
+        world.class = Some((place.clone(), None));
+        world.installs += 1;
+        Ok(())
+    }
+    fn set_rate(&mut self, rate: Option<BitRate>) -> Result<(), Error> {
+        let mut world = self.0.borrow_mut();
+        world.rates += 1;
+        match &mut world.class {
+            Some(class) => {
+                class.1 = rate;
+                Ok(())
+            }
+            None => Err(gone()),
+        }
+    }
+    fn sample(&mut self) -> Result<LocalCounters, Error> {
+        let world = self.0.borrow();
+        world.class.as_ref().map(|_| world.counters).ok_or_else(gone)
+    }
+    fn remove(&mut self, _: &LocalPlace) -> Result<Removed, Error> {
+        self.0.borrow_mut().class = None;
+        Ok(Removed::default())
+    }
+}

@@ -1,0 +1,334 @@
+//! The machine under a mesh router's daemon: drivers, messages, and the limit.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use fairmesh_control::Channel;
+use fairmesh_linux::link::{self, Link};
+use fairmesh_linux::netlink::Netlink;
+use fairmesh_linux::nl80211::{Nl80211, Radio, Station, Survey};
+use fairmesh_linux::{
+    Error, FREE_PRIORITY, Interface, LocalPlace, LocalShaper, MacAddr, Removed, broadcast,
+};
+use fairmesh_units::{BitRate, Span};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::config::PORT;
+use super::message::MAX_MESSAGE;
+
+/// Most messages read in one call, before the loop continues.
+const MAX_AT_ONCE: usize = 64;
+/// Least time between two wake-ups of the loop.
+const MIN_WAKE_INTERVAL: Duration = Duration::from_millis(5);
+
+/// State of a mesh interface.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Port {
+    /// Its Ethernet address.
+    pub mac: Option<MacAddr>,
+    /// True if it is up.
+    pub up: bool,
+    /// True if messages can be sent and received.
+    pub talks: bool,
+    /// True if its driver reports neighbours.
+    pub stations: bool,
+    /// True if its driver reports the use of the channel in use.
+    pub survey: bool,
+}
+
+/// Counters of local traffic, in IP bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LocalCounters {
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Times that the limit delayed a packet.
+    pub overlimits: u64,
+    /// Packets waiting.
+    pub queued_packets: u32,
+    /// Bytes waiting.
+    pub queued_bytes: u64,
+}
+
+/// Senses and acts of a router. An error leaves traffic flowing.
+pub trait Machine {
+    /// Opens what is not open yet; returns the state of the mesh interfaces, in their order.
+    fn refresh(&mut self) -> Vec<Port>;
+
+    /// Returns the neighbours of a mesh interface, as its driver reports them.
+    fn stations(&mut self, interface: usize) -> Vec<Station>;
+
+    /// Returns the use of an interface's channel; `None` if its driver does not report it.
+    fn channel(&mut self, interface: usize) -> Option<Channel>;
+
+    /// Sends a message to the neighbours on an interface; returns false if it was not sent.
+    fn send(&mut self, interface: usize, bytes: &[u8]) -> bool;
+
+    /// Passes received messages on, a bounded number of each interface.
+    fn read(&mut self, handle: &mut dyn FnMut(usize, &[u8]));
+
+    /// Returns the counters of an interface on which we have no class.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    fn sent(&mut self, interface: &Interface) -> Result<LocalCounters, Error>;
+
+    /// Installs the class of local traffic, without a limit.
+    ///
+    /// # Errors
+    /// See [`LocalShaper::install`].
+    fn install(&mut self, place: &LocalPlace, packets: u32, burst: u32) -> Result<(), Error>;
+
+    /// Changes the limit; `None` lifts it.
+    ///
+    /// # Errors
+    /// See [`LocalShaper::set_rate`].
+    fn set_rate(&mut self, rate: Option<BitRate>) -> Result<(), Error>;
+
+    /// Reads the counters of the class.
+    ///
+    /// # Errors
+    /// See [`LocalShaper::sample`].
+    fn sample(&mut self) -> Result<LocalCounters, Error>;
+
+    /// Removes our classes and rules at this place.
+    ///
+    /// # Errors
+    /// See [`LocalShaper::remove`].
+    fn remove(&mut self, place: &LocalPlace) -> Result<Removed, Error>;
+}
+
+/// Wakes the loop; returns false when the loop has ended.
+pub type Wake = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// A socket to the neighbours, and the thread that wakes the loop for it.
+struct Carrier {
+    socket: UdpSocket,
+    index: u32,
+    /// Reports to the thread that everything was read.
+    read: SyncSender<()>,
+}
+
+struct Opened {
+    name: Interface,
+    radio: Option<(u32, Nl80211)>,
+    carrier: Option<Carrier>,
+}
+
+/// This machine.
+pub struct Kernel {
+    interfaces: Vec<Opened>,
+    netlink: Option<Netlink>,
+    shaper: Option<LocalShaper>,
+    wake: std::sync::Arc<Wake>,
+}
+
+impl Kernel {
+    /// Opens nothing yet.
+    pub fn new(interfaces: &[Interface], wake: Wake) -> Self {
+        let opened = |name: &Interface| Opened { name: name.clone(), radio: None, carrier: None };
+        let interfaces = interfaces.iter().map(opened).collect();
+        Kernel { interfaces, netlink: None, shaper: None, wake: std::sync::Arc::new(wake) }
+    }
+
+    fn find(&mut self, name: &str) -> Result<Link, Error> {
+        let mut netlink = self.netlink.take().map_or_else(Netlink::open, Ok)?;
+        let found = link::find(&mut netlink, name);
+        self.netlink = Some(netlink);
+        found
+    }
+}
+
+impl Opened {
+    /// Opens radio and socket of the present interface of this name.
+    fn open(&mut self, link: &Link, wake: &std::sync::Arc<Wake>) {
+        // An interface that was created again has another index.
+        if self.radio.as_ref().is_none_or(|(index, _)| *index != link.index) {
+            let radio = Nl80211::open(self.name.name()).ok();
+            let radio = radio.and_then(|mut r| r.mode().ok().flatten().map(|_| r));
+            self.radio = radio.map(|r| (link.index, r));
+        }
+        if self.carrier.as_ref().is_none_or(|c| c.index != link.index) {
+            self.carrier = Carrier::open(self.name.name(), link.index, wake).ok();
+        }
+    }
+}
+
+impl Carrier {
+    fn open(name: &str, index: u32, wake: &std::sync::Arc<Wake>) -> Result<Self, Error> {
+        let socket = broadcast::open(name, PORT, FREE_PRIORITY)?;
+        let failed = || Error::io(format!("waiting for messages on {name}"));
+        let watched = socket.try_clone().map_err(failed())?;
+        let (read, done) = sync_channel(1);
+        let wake = wake.clone();
+        let thread = std::thread::Builder::new().name("messages".into()).stack_size(128 * 1024);
+        thread.spawn(move || watch(&watched, &done, &wake)).map_err(failed())?;
+        Ok(Carrier { socket, index, read })
+    }
+}
+
+/// Wakes the loop for messages, and waits until they were read.
+fn watch(socket: &UdpSocket, read: &Receiver<()>, wake: &Wake) {
+    loop {
+        let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        let readable = matches!(poll(&mut fds, PollTimeout::from(1000_u16)), Ok(n) if n > 0);
+        if readable && !wake() {
+            return;
+        }
+        match read.recv_timeout(if readable { Duration::from_secs(1) } else { Duration::ZERO }) {
+            // The carrier was closed.
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
+            _ => std::thread::sleep(MIN_WAKE_INTERVAL),
+        }
+    }
+}
+
+impl Machine for Kernel {
+    fn refresh(&mut self) -> Vec<Port> {
+        let mut ports = Vec::new();
+        for at in 0..self.interfaces.len() {
+            let name = self.interfaces[at].name.clone();
+            let Ok(link) = self.find(name.name()) else {
+                let opened = &mut self.interfaces[at];
+                (opened.radio, opened.carrier) = (None, None);
+                ports.push(Port::default());
+                continue;
+            };
+            let opened = &mut self.interfaces[at];
+            opened.open(&link, &self.wake);
+            ports.push(Port {
+                mac: link.mac,
+                up: link.up,
+                talks: opened.carrier.is_some() && link.up,
+                stations: opened.radio.is_some(),
+                survey: self.channel(at).is_some(),
+            });
+        }
+        ports
+    }
+
+    fn stations(&mut self, interface: usize) -> Vec<Station> {
+        let radio = self.interfaces.get_mut(interface).and_then(|i| i.radio.as_mut());
+        radio.and_then(|(_, r)| r.stations().ok()).unwrap_or_default()
+    }
+
+    fn channel(&mut self, interface: usize) -> Option<Channel> {
+        let (_, radio) = self.interfaces.get_mut(interface)?.radio.as_mut()?;
+        radio.survey().ok()?.iter().find(|s| s.in_use).and_then(channel_of)
+    }
+
+    fn send(&mut self, interface: usize, bytes: &[u8]) -> bool {
+        let carrier = self.interfaces.get(interface).and_then(|i| i.carrier.as_ref());
+        carrier.is_some_and(|c| broadcast::send(&c.socket, PORT, bytes).is_ok())
+    }
+
+    fn read(&mut self, handle: &mut dyn FnMut(usize, &[u8])) {
+        // One more, so that a message that is too long is not taken for a shorter one.
+        let mut buffer = [0; MAX_MESSAGE + 1];
+        for (at, opened) in self.interfaces.iter().enumerate() {
+            let Some(carrier) = &opened.carrier else { continue };
+            for _ in 0..MAX_AT_ONCE {
+                match carrier.socket.recv(&mut buffer) {
+                    Ok(length) => handle(at, &buffer[..length]),
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(_) => break,
+                }
+            }
+            let _ = carrier.read.try_send(());
+        }
+    }
+
+    fn sent(&mut self, interface: &Interface) -> Result<LocalCounters, Error> {
+        let link = self.find(interface.name())?;
+        let (bytes, packets) = (link.counters.tx_bytes, link.counters.tx_packets);
+        Ok(LocalCounters {
+            bytes: without_headers(bytes, packets, link.header),
+            packets,
+            ..LocalCounters::default()
+        })
+    }
+
+    fn install(&mut self, place: &LocalPlace, packets: u32, burst: u32) -> Result<(), Error> {
+        self.shaper = None;
+        self.shaper = Some(LocalShaper::install(place, packets, burst)?);
+        Ok(())
+    }
+
+    fn set_rate(&mut self, rate: Option<BitRate>) -> Result<(), Error> {
+        self.shaper.as_mut().ok_or(Error::NotInstalled)?.set_rate(rate)
+    }
+
+    fn sample(&mut self) -> Result<LocalCounters, Error> {
+        let shaper = self.shaper.as_mut().ok_or(Error::NotInstalled)?;
+        let stats = shaper.sample()?;
+        Ok(LocalCounters {
+            bytes: without_headers(stats.bytes, stats.packets, shaper.header()),
+            packets: stats.packets,
+            drops: stats.drops.into(),
+            overlimits: stats.overlimits.into(),
+            queued_packets: stats.queued_packets,
+            queued_bytes: stats.queued_bytes.into(),
+        })
+    }
+
+    fn remove(&mut self, place: &LocalPlace) -> Result<Removed, Error> {
+        self.shaper = None;
+        LocalShaper::remove(place)
+    }
+}
+
+fn without_headers(bytes: u64, packets: u64, header: u16) -> u64 {
+    bytes.saturating_sub(packets.saturating_mul(header.into()))
+}
+
+/// Returns the counters of a channel; `None` without active and busy time.
+fn channel_of(survey: &Survey) -> Option<Channel> {
+    let span = |ms: u64| Span::from_millis(ms);
+    Some(Channel {
+        active: span(survey.active_ms?),
+        busy: span(survey.busy_ms?),
+        receive: span(survey.receive_ms.unwrap_or(0)),
+        transmit: span(survey.transmit_ms.unwrap_or(0)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_survey_without_busy_time_is_no_channel() {
+        let full = Survey {
+            active_ms: Some(100),
+            busy_ms: Some(60),
+            receive_ms: Some(40),
+            ..Survey::default()
+        };
+        let channel = channel_of(&full).unwrap();
+        assert_eq!((channel.busy, channel.transmit), (Span::from_millis(60), Span::ZERO));
+        assert_eq!(channel_of(&Survey { busy_ms: None, ..full }), None);
+    }
+
+    #[test]
+    fn counters_are_of_ip_bytes() {
+        assert_eq!(without_headers(1014 * 10, 10, 14), 10_000);
+        assert_eq!(without_headers(5, 10, 14), 0, "counters of different instants");
+    }
+
+    #[test]
+    fn an_interface_that_does_not_exist_is_no_error() {
+        let name = Interface::new("fm-none").unwrap();
+        let mut machine = Kernel::new(std::slice::from_ref(&name), Box::new(|| true));
+        assert_eq!(machine.refresh(), [Port::default()]);
+        assert!(machine.stations(0).is_empty() && machine.channel(0).is_none());
+        assert!(!machine.send(0, b"x"));
+        machine.read(&mut |_, _| panic!("nothing is open"));
+        assert!(machine.sent(&name).is_err() && machine.sample().is_err());
+    }
+}

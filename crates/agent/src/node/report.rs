@@ -1,0 +1,376 @@
+//! Reports of `status` and `why` as data and as text, and metrics.
+
+use std::fmt::Write;
+
+use fairmesh_units::{BitRate, Time};
+use serde::{Deserialize, Serialize};
+
+use super::config::Config;
+use super::machine::Machine;
+use super::message::Role;
+use super::neighbours::Cause;
+use super::rig::Decision;
+use super::service::Router;
+use crate::daemon::process::Resources;
+
+/// Version of the `--json` format.
+pub const SCHEMA: u32 = 1;
+
+/// A request to the daemon of a router.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Request {
+    /// The state of the daemon.
+    Status,
+    /// The last decisions.
+    Why,
+}
+
+/// A mesh interface.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct InterfaceReport {
+    /// Name.
+    pub name: String,
+    /// True if messages are exchanged over it.
+    pub talks: bool,
+    /// True if its driver reports neighbours.
+    pub stations: bool,
+    /// True if its driver reports the use of its channel.
+    pub survey: bool,
+}
+
+/// A neighbour.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct NeighbourReport {
+    /// Ethernet address.
+    pub mac: String,
+    /// Mesh interface.
+    pub interface: String,
+    /// Role that it announces; `None`: it runs no daemon, or its messages do not arrive.
+    pub role: Option<Role>,
+    /// Nominal rate of the link.
+    pub rate_bits_per_second: Option<u64>,
+    /// Capacity of the link in IP bytes.
+    pub capacity_bits_per_second: Option<u64>,
+    /// Accepted messages.
+    pub messages: u64,
+    /// Messages that were lost on the way.
+    pub lost: u64,
+}
+
+/// The limit on local traffic.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct LimitReport {
+    /// Interface over which the traffic leaves.
+    pub interface: String,
+    /// Rate of IP bytes; `None`: unlimited.
+    pub bits_per_second: Option<u64>,
+    /// True if it is in the kernel; false in mode "observe".
+    pub applied: bool,
+}
+
+/// Refused messages.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct RefusedReport {
+    /// Cause.
+    pub cause: String,
+    /// Number of messages.
+    pub messages: u64,
+}
+
+/// The state of the daemon.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Status {
+    /// Version of the format.
+    pub schema: u32,
+    /// Version of the program.
+    pub version: String,
+    /// Time since the start, in s.
+    pub uptime_seconds: f64,
+    /// Mode.
+    pub mode: String,
+    /// Routing.
+    pub routing: String,
+    /// Role of this router.
+    pub role: Role,
+    /// Control with its variants.
+    pub control: String,
+    /// True if the control runs.
+    pub running: bool,
+    /// Reason for which it does not run.
+    pub waits: Option<String>,
+    /// Mesh interfaces.
+    pub interfaces: Vec<InterfaceReport>,
+    /// Share of the time for which the channel of the first hop was busy in the last second.
+    pub channel_busy: Option<f64>,
+    /// Neighbours.
+    pub neighbours: Vec<NeighbourReport>,
+    /// The limit on local traffic.
+    pub limit: Option<LimitReport>,
+    /// Probability with which packets would be marked or dropped.
+    pub marking: Option<f64>,
+    /// Number of sent messages, by the busiest interface.
+    pub sent_messages: u64,
+    /// Refused messages by cause, without those of this router.
+    pub refused: Vec<RefusedReport>,
+    /// Address and cause of the last refused message, with a remedy if there is one.
+    pub last_refused: Option<String>,
+    /// Events by name.
+    pub events: Vec<(String, u64)>,
+}
+
+/// The last decisions.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Why {
+    /// Version of the format.
+    pub schema: u32,
+    /// Control with its variants.
+    pub control: String,
+    /// Reason for which it does not run.
+    pub waits: Option<String>,
+    /// The limit on local traffic.
+    pub limit: Option<LimitReport>,
+    /// Time since the start, in s.
+    pub uptime_seconds: f64,
+    /// Last decisions, the newest last.
+    pub decisions: Vec<Decision>,
+}
+
+fn limit<M: Machine>(router: &Router<M>) -> Option<LimitReport> {
+    router.rig.limit.as_ref().map(|l| LimitReport {
+        interface: l.place.interface.to_string(),
+        bits_per_second: l.rate.map(|r| r.0),
+        applied: l.applied,
+    })
+}
+
+fn waits<M: Machine>(router: &Router<M>) -> Option<String> {
+    router.idle.clone().filter(|_| router.driver.is_none())
+}
+
+pub(super) fn status<M: Machine>(router: &Router<M>, now: Time) -> Status {
+    let config: &Config = &router.rig.config;
+    let interfaces = config.interfaces.iter().enumerate().map(|(at, name)| {
+        let port = router.ports.get(at).copied().unwrap_or_default();
+        InterfaceReport {
+            name: name.to_string(),
+            talks: port.talks,
+            stations: port.stations,
+            survey: port.survey,
+        }
+    });
+    let neighbours = router.links.iter().map(|(mac, link)| {
+        let sender = router.neighbours.senders().find(|(m, _)| m == mac).map(|(_, s)| s);
+        let capacity = router.capacity(link);
+        NeighbourReport {
+            mac: mac.to_string(),
+            interface: config.interfaces[link.interface].to_string(),
+            role: sender.filter(|s| s.active).map(|s| s.role),
+            rate_bits_per_second: capacity.map(|c| c.0.0),
+            capacity_bits_per_second: capacity.map(|c| c.1.0),
+            messages: sender.map_or(0, |s| s.received),
+            lost: sender.map_or(0, |s| s.lost),
+        }
+    });
+    let refused = router.neighbours.refused().filter(|(cause, n)| *n > 0 && *cause != Cause::Own);
+    let last_refused = router.neighbours.last_refused().map(|(mac, cause)| {
+        let from = mac.map_or("an unknown sender".to_owned(), |mac| mac.to_string());
+        let advice = cause.advice().map(|a| format!(": {a}")).unwrap_or_default();
+        format!("{} from {from}{advice}", cause.name())
+    });
+    Status {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_seconds: now.as_secs_f64(),
+        mode: config.mode.name().to_owned(),
+        routing: config.routing.name().to_owned(),
+        role: config.role,
+        control: config.mechanism.to_string(),
+        running: router.driver.is_some(),
+        waits: waits(router),
+        interfaces: interfaces.collect(),
+        channel_busy: router.rig.busy,
+        neighbours: neighbours.collect(),
+        limit: limit(router),
+        marking: router.rig.marking,
+        sent_messages: router.sent_messages(),
+        refused: refused
+            .map(|(cause, messages)| RefusedReport { cause: cause.name().to_owned(), messages })
+            .collect(),
+        last_refused,
+        events: router.rig.journal.totals().map(|(code, _, n)| (code.to_owned(), n)).collect(),
+    }
+}
+
+pub(super) fn why<M: Machine>(router: &Router<M>, now: Time) -> Why {
+    Why {
+        schema: SCHEMA,
+        control: router.rig.config.mechanism.to_string(),
+        waits: waits(router),
+        limit: limit(router),
+        uptime_seconds: now.as_secs_f64(),
+        decisions: router.rig.decisions.iter().cloned().collect(),
+    }
+}
+
+fn rate(bits: Option<u64>) -> String {
+    bits.map_or("unknown".to_owned(), |bits| BitRate(bits).to_string())
+}
+
+fn limit_text(limit: &LimitReport) -> String {
+    let rate = match limit.bits_per_second {
+        Some(bits) => BitRate(bits).to_string(),
+        None => "unlimited".to_owned(),
+    };
+    let force = if limit.applied { "in force" } else { "observed only" };
+    format!("local traffic over {}: {rate}, {force}", limit.interface)
+}
+
+/// Returns the text of `status`.
+pub fn status_text(s: &Status) -> String {
+    let mut out = String::new();
+    let control = match (&s.waits, s.running) {
+        (_, true) => format!("{} runs", s.control),
+        (Some(why), _) => format!("{} waits: {why}", s.control),
+        (None, false) => format!("{}: no control", s.control),
+    };
+    let _ = writeln!(out, "{}, mode {}, {}; {control}", s.role.name(), s.mode, s.routing);
+    for i in &s.interfaces {
+        let state = match (i.talks, i.stations, i.survey) {
+            (false, ..) => "absent or down",
+            (_, true, true) => "radio with the use of its channel",
+            (_, true, false) => "radio without the use of its channel",
+            (_, false, _) => "no radio",
+        };
+        let _ = writeln!(out, "interface {}: {state}", i.name);
+    }
+    if let Some(busy) = s.channel_busy {
+        let _ = writeln!(out, "channel: {:.0} % busy", busy * 100.0);
+    }
+    if s.neighbours.is_empty() {
+        let _ = writeln!(out, "no neighbour");
+    }
+    for n in &s.neighbours {
+        let role = n.role.map_or("no messages".to_owned(), |r| r.name().to_owned());
+        let _ = writeln!(
+            out,
+            "neighbour {} on {}: {role}, rate {}, capacity {}, {} messages, {} lost",
+            n.mac,
+            n.interface,
+            rate(n.rate_bits_per_second),
+            rate(n.capacity_bits_per_second),
+            n.messages,
+            n.lost
+        );
+    }
+    if let Some(limit) = &s.limit {
+        let _ = writeln!(out, "{}", limit_text(limit));
+    }
+    if let Some(p) = s.marking {
+        let _ = writeln!(out, "marks or drops: {:.1} %, observed only", p * 100.0);
+    }
+    let refused: Vec<String> =
+        s.refused.iter().map(|r| format!("{} {}", r.messages, r.cause)).collect();
+    if !refused.is_empty() {
+        let _ = writeln!(out, "refused messages: {}", refused.join(", "));
+    }
+    if let Some(last) = &s.last_refused {
+        let _ = writeln!(out, "last refused: {last}");
+    }
+    out
+}
+
+/// Returns the text of `why`.
+pub fn why_text(w: &Why) -> String {
+    let mut out = String::new();
+    match (&w.waits, &w.limit) {
+        (Some(why), _) => {
+            let _ = writeln!(out, "{} waits: {why}", w.control);
+        }
+        (None, Some(limit)) => {
+            let _ = writeln!(out, "{}", limit_text(limit));
+        }
+        (None, None) => {
+            let _ = writeln!(out, "{} has set no limit", w.control);
+        }
+    }
+    for d in w.decisions.iter().rev() {
+        let age = (w.uptime_seconds - d.at).max(0.0);
+        let _ = writeln!(out, "{age:8.1} s ago  {}: {}", d.code, d.text);
+    }
+    out
+}
+
+/// A page of metrics.
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str, values: &[(String, f64)]) {
+        let _ = writeln!(self.0, "# HELP fairmesh_node_{name} {help}");
+        let _ = writeln!(self.0, "# TYPE fairmesh_node_{name} {kind}");
+        for (labels, value) in values {
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+            let value = if value.is_finite() { value.to_string() } else { "+Inf".to_owned() };
+            let _ = writeln!(self.0, "fairmesh_node_{name}{labels} {value}");
+        }
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl Into<f64>) {
+        self.family(name, kind, help, &[(String::new(), value.into())]);
+    }
+}
+
+/// Returns the page of the metrics in Prometheus text format.
+pub fn metrics(s: &Status, process: Option<Resources>) -> String {
+    let mut page = Page(String::with_capacity(4096));
+    let info = format!(
+        "version=\"{}\",control=\"{}\",mode=\"{}\",routing=\"{}\",role=\"{}\"",
+        s.version,
+        s.control,
+        s.mode,
+        s.routing,
+        s.role.name()
+    );
+    page.family("info", "gauge", "Version, control, mode, routing and role.", &[(info, 1.0)]);
+    page.one("uptime_seconds", "gauge", "Time since the start.", s.uptime_seconds);
+    page.one("running", "gauge", "1 while the control runs.", u8::from(s.running));
+    let up =
+        |i: &InterfaceReport| (format!("interface=\"{}\"", i.name), f64::from(u8::from(i.talks)));
+    let up: Vec<_> = s.interfaces.iter().map(up).collect();
+    page.family("interface_up", "gauge", "1 while messages are exchanged over it.", &up);
+    page.one("neighbours", "gauge", "Known neighbours.", s.neighbours.len() as f64);
+    let of = |value: fn(&NeighbourReport) -> Option<f64>| -> Vec<(String, f64)> {
+        let each = s.neighbours.iter();
+        each.filter_map(|n| Some((format!("neighbour=\"{}\"", n.mac), value(n)?))).collect()
+    };
+    let received = of(|n| Some(n.messages as f64));
+    page.family("messages_received_total", "counter", "Accepted messages.", &received);
+    let lost = of(|n| Some(n.lost as f64));
+    page.family("messages_lost_total", "counter", "Messages lost in transit.", &lost);
+    let capacity = of(|n| n.capacity_bits_per_second.map(|c| c as f64));
+    page.family("link_capacity_bits_per_second", "gauge", "Capacity in IP bytes.", &capacity);
+    page.one("messages_sent_total", "counter", "Sent messages.", s.sent_messages as f64);
+    let refused = |r: &RefusedReport| (format!("cause=\"{}\"", r.cause), r.messages as f64);
+    let refused: Vec<_> = s.refused.iter().map(refused).collect();
+    page.family("messages_refused_total", "counter", "Refused messages by cause.", &refused);
+    if let Some(busy) = s.channel_busy {
+        page.one("channel_busy_ratio", "gauge", "Busy share of the channel's time.", busy);
+    }
+    if let Some(limit) = &s.limit {
+        let labels = || format!("interface=\"{}\"", limit.interface);
+        let rate = limit.bits_per_second.map_or(f64::INFINITY, |r| r as f64);
+        let help = "Limit of local traffic that the control has decided on.";
+        page.family("limit_bits_per_second", "gauge", help, &[(labels(), rate)]);
+        let applied = f64::from(u8::from(limit.applied));
+        let help = "1 while the limit is in the kernel.";
+        page.family("limit_applied", "gauge", help, &[(labels(), applied)]);
+    }
+    let event = |(code, n): &(String, u64)| (format!("event=\"{code}\""), *n as f64);
+    let events: Vec<_> = s.events.iter().map(event).collect();
+    page.family("events_total", "counter", "Events by name.", &events);
+    if let Some(Resources { cpu_s, resident }) = process {
+        page.one("cpu_seconds_total", "counter", "CPU time used by the daemon.", cpu_s);
+        page.one("resident_memory_bytes", "gauge", "Memory in use by the daemon.", resident);
+    }
+    page.0
+}

@@ -1,0 +1,277 @@
+//! The router as the host of one mechanism: its senses, its acts, and its record.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fairmesh_control::host::{Node, Samples};
+use fairmesh_control::{
+    Action, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, Reason, Value,
+};
+use fairmesh_linux::{Error, LocalPlace, MacAddr};
+use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
+use serde::{Deserialize, Serialize};
+
+use super::config::Config;
+use super::machine::{LocalCounters, Machine};
+use crate::daemon::journal::{Journal, Level};
+use crate::gateway::config::Mode;
+
+/// Decisions that `why` shows.
+const MAX_DECISIONS: usize = 64;
+/// Most neighbours with a number; others are left out.
+const MAX_NUMBERS: u32 = 256;
+/// Most bodies that wait for a message.
+const MAX_BODIES: usize = 16;
+
+/// A decision of the mechanism.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Decision {
+    /// Time since the start of the daemon, in s.
+    pub at: f64,
+    /// Stable name.
+    pub code: String,
+    /// Sentence.
+    pub text: String,
+}
+
+/// Numbers of neighbours, by which mechanisms know them; they never leave this router.
+#[derive(Clone, Default, Debug)]
+pub struct Numbers(BTreeMap<MacAddr, NodeId>);
+
+impl Numbers {
+    /// Returns the number of a neighbour; `None` if there are too many.
+    pub fn of(&mut self, mac: MacAddr) -> Option<NodeId> {
+        // Number 0 is this router.
+        let next = self.0.len() as u32 + 1;
+        if next > MAX_NUMBERS && !self.0.contains_key(&mac) {
+            return None;
+        }
+        Some(*self.0.entry(mac).or_insert(NodeId(next)))
+    }
+
+    /// Returns the neighbour of a number.
+    pub fn mac(&self, node: NodeId) -> Option<MacAddr> {
+        self.0.iter().find(|(_, n)| **n == node).map(|(mac, _)| *mac)
+    }
+}
+
+/// State of the limit on local traffic.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LocalLimit {
+    /// Place.
+    pub place: LocalPlace,
+    /// Rate that the mechanism has decided on.
+    pub rate: Option<BitRate>,
+    /// True if it is in force.
+    pub applied: bool,
+}
+
+/// Senses, acts and record of a router.
+#[derive(Debug)]
+pub struct Rig<M> {
+    /// The machine.
+    pub machine: M,
+    /// The configuration in force.
+    pub config: Config,
+    /// Named events.
+    pub journal: Journal,
+    /// Numbers of the neighbours.
+    pub numbers: Numbers,
+    /// Last decisions, the newest last.
+    pub decisions: VecDeque<Decision>,
+    /// Mesh interface over which the next hop of local traffic is reached.
+    pub uplink: usize,
+    /// Limit on local traffic, once the mechanism has a class for it.
+    pub limit: Option<LocalLimit>,
+    /// Probability of marks or drops that the mechanism has decided on.
+    pub marking: Option<f64>,
+    /// Bodies of the mechanism that wait for the next message, with their receivers.
+    pub bodies: VecDeque<(Option<MacAddr>, Vec<u8>)>,
+    /// Bodies that were left out because too many waited.
+    pub dropped_bodies: u64,
+    /// Failure of an act; the mechanism is started again.
+    pub failed: Option<Error>,
+    /// Last use of the channel, for reports: busy time and active time since the sample before.
+    pub busy: Option<f64>,
+}
+
+impl<M: Machine> Rig<M> {
+    /// Returns a router that has done nothing yet.
+    pub fn new(machine: M, config: Config) -> Self {
+        Rig {
+            machine,
+            config,
+            journal: Journal::default(),
+            numbers: Numbers::default(),
+            decisions: VecDeque::new(),
+            uplink: 0,
+            limit: None,
+            marking: None,
+            bodies: VecDeque::new(),
+            dropped_bodies: 0,
+            failed: None,
+            busy: None,
+        }
+    }
+
+    /// True if a class of ours is in the kernel.
+    pub fn applied(&self) -> bool {
+        self.limit.as_ref().is_some_and(|l| l.applied)
+    }
+
+    /// Removes the limit, and forgets the mechanism's decisions.
+    pub fn free(&mut self, now: Time) {
+        (self.marking, self.failed) = (None, None);
+        self.bodies.clear();
+        let Some(limit) = self.limit.take().filter(|l| l.applied) else { return };
+        if let Err(e) = self.machine.remove(&limit.place) {
+            self.journal.note(now, Level::Error, "limit.stays", || {
+                format!("{}: {e}; `fairmesh-node reset` removes it", limit.place.interface)
+            });
+        }
+    }
+
+    fn act(&mut self, result: Result<(), Error>) {
+        if let Err(e) = result {
+            self.failed = Some(e);
+        }
+    }
+
+    fn local(&mut self) -> Option<LocalCounters> {
+        let counted = match &self.limit {
+            Some(limit) if limit.applied => self.machine.sample(),
+            Some(limit) => self.machine.sent(&limit.place.interface),
+            None => return None,
+        };
+        match counted {
+            Ok(counters) => Some(counters),
+            Err(e) => {
+                self.failed = Some(e);
+                None
+            }
+        }
+    }
+
+    fn sample_stations(&mut self, flows: bool, samples: &mut Samples<'_>) {
+        for interface in 0..self.config.interfaces.len() {
+            for station in self.machine.stations(interface) {
+                let Some(node) = self.numbers.of(station.mac) else { continue };
+                if flows {
+                    samples.give(Event::FlowCounters(FlowCounters {
+                        flow: FlowId(node.0),
+                        bytes: station.rx_bytes.unwrap_or(0),
+                        packets: station.rx_packets.unwrap_or(0).into(),
+                    }));
+                    continue;
+                }
+                samples.give(Event::Station(fairmesh_control::Station {
+                    node,
+                    tx_bytes: station.tx_bytes.unwrap_or(0),
+                    tx_packets: station.tx_packets.unwrap_or(0).into(),
+                    tx_retries: station.tx_retries.unwrap_or(0).into(),
+                    tx_failed: station.tx_failed.unwrap_or(0).into(),
+                    tx_airtime: Span::from_micros(station.tx_airtime_us.unwrap_or(0)),
+                    tx_rate: station.tx_rate.unwrap_or(BitRate(0)),
+                    rx_bytes: station.rx_bytes.unwrap_or(0),
+                    rx_packets: station.rx_packets.unwrap_or(0).into(),
+                    rx_airtime: Span::from_micros(station.rx_airtime_us.unwrap_or(0)),
+                }));
+            }
+        }
+    }
+}
+
+impl<M: Machine> Node for Rig<M> {
+    fn sample(&mut self, _: Time, kind: EventKind, samples: &mut Samples<'_>) {
+        match kind {
+            EventKind::Counters => {
+                if let Some(c) = self.local() {
+                    samples.give(Event::Counters(Counters {
+                        class: Class::All,
+                        bytes: c.bytes,
+                        packets: c.packets,
+                        drops: c.drops,
+                        overlimits: c.overlimits,
+                        queued_packets: c.queued_packets,
+                        queued_bytes: c.queued_bytes,
+                    }));
+                }
+            }
+            EventKind::Stations => self.sample_stations(false, samples),
+            EventKind::FlowCounters => self.sample_stations(true, samples),
+            EventKind::Channel => {
+                if let Some(channel) = self.machine.channel(self.uplink) {
+                    samples.give(Event::Channel(channel));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn build(&mut self, now: Time, class: &ClassPlan, _: Option<&Reason>) {
+        let place = self.config.place(self.uplink);
+        let applied = self.config.mode == Mode::Apply;
+        if applied {
+            let Bytes(burst) = class.burst;
+            let burst = u32::try_from(burst).unwrap_or(u32::MAX);
+            let installed = self.machine.install(&place, class.leaf.packets(), burst);
+            if installed.is_err() {
+                return self.act(installed);
+            }
+        }
+        self.limit = Some(LocalLimit { place, rate: None, applied });
+        if let fairmesh_control::Limit::Rate(rate) = class.limit {
+            self.limit_to(now, Some(rate));
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], _: Option<&Reason>) {
+        match *action {
+            Action::SetRate { class: Class::All, rate } => self.limit_to(now, rate),
+            Action::Mark { probability, .. } | Action::Drop { probability, .. } => {
+                self.marking = Some(probability.0);
+            }
+            Action::Send { to, .. } => {
+                let to = match to {
+                    None => None,
+                    Some(node) => match self.numbers.mac(node) {
+                        Some(mac) => Some(mac),
+                        None => return,
+                    },
+                };
+                if self.bodies.len() >= MAX_BODIES {
+                    // The newest values count.
+                    self.bodies.pop_front();
+                    self.dropped_bodies += 1;
+                }
+                self.bodies.push_back((to, body.to_vec()));
+            }
+            // Of undeclared abilities the driver lets none through, and there are no other classes.
+            _ => {}
+        }
+    }
+
+    fn decided(&mut self, now: Time, reason: &Reason) {
+        let text = reason.with_names(|value| match value {
+            Value::Node(node) => self.numbers.mac(*node).map(|mac| mac.to_string()),
+            Value::Flow(flow) => self.numbers.mac(NodeId(flow.0)).map(|mac| mac.to_string()),
+            _ => None,
+        });
+        if self.decisions.len() >= MAX_DECISIONS {
+            self.decisions.pop_front();
+        }
+        let (at, code) = (now.as_secs_f64(), reason.code.to_owned());
+        self.decisions.push_back(Decision { at, code, text: text.clone() });
+        self.journal.note(now, Level::Info, reason.code, || text);
+    }
+}
+
+impl<M: Machine> Rig<M> {
+    fn limit_to(&mut self, _: Time, rate: Option<BitRate>) {
+        let Some(limit) = &mut self.limit else { return };
+        limit.rate = rate;
+        if limit.applied {
+            let set = self.machine.set_rate(rate);
+            self.act(set);
+        }
+    }
+}

@@ -1,0 +1,574 @@
+//! The mesh router as a state machine.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fairmesh_control::host::Driver;
+use fairmesh_control::{Event, Message, Neighbour, Setting};
+use fairmesh_linux::{Error, MacAddr};
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
+
+use super::config::Config;
+use super::machine::{Machine, Port};
+use super::message::{Draft, Field, MeshKey, Role};
+use super::neighbours::{Announcer, Neighbours};
+use super::offers::{self, Probe};
+use super::report::{self, Request};
+use super::rig::Rig;
+use super::state::SavedState;
+use crate::daemon::journal::{Journal, Level};
+use crate::daemon::process::Resources;
+use crate::daemon::service::{Effect, Moment, Service};
+use crate::daemon::socket::{Refusal, Response};
+use crate::gateway::config::{ConfigError, Mode, capacity_of};
+
+/// Interval at which interfaces and neighbours are read.
+const SENSE_INTERVAL: Span = Span::from_secs(1);
+/// Longest time between two messages of a router.
+pub const HELLO_INTERVAL: Span = Span::from_secs(1);
+/// Time for which a neighbour that a driver no longer reports is kept.
+const LINGER: Span = Span::from_secs(5);
+/// Least time between two starts of the mechanism.
+const RESTART_INTERVAL: Span = Span::from_secs(10);
+/// Time after a failed act until the mechanism is started again.
+const RETRY_INTERVAL: Span = Span::from_secs(5);
+/// Minimum packets to a neighbour between two reports for its rate to count.
+///
+/// Management frames have basic rates.
+const MIN_PACKETS: u32 = 20;
+/// Change of a link's capacity from which the mechanism is started again.
+const CAPACITY_CHANGE: f64 = 0.5;
+
+/// An event from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// Messages have arrived.
+    Messages,
+}
+
+/// A link to a neighbour.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Link {
+    /// Position of the mesh interface.
+    pub interface: usize,
+    /// Nominal rate, if a driver reports it.
+    pub rate: Option<BitRate>,
+    /// Throughput that the driver expects.
+    pub expected: Option<BitRate>,
+    /// Packets sent at the last report.
+    packets: Option<u32>,
+    /// Time of the last report or message.
+    pub seen: Time,
+}
+
+/// Facts with which the mechanism was started.
+#[derive(Clone, PartialEq, Debug)]
+struct Basis {
+    probe: Probe,
+    gateway: Option<MacAddr>,
+    uplink: usize,
+    neighbours: Vec<(MacAddr, BitRate, BitRate)>,
+}
+
+impl Basis {
+    /// True if the mechanism must be started again.
+    fn differs(&self, other: &Basis) -> bool {
+        let rest = |b: &Basis| (b.probe, b.gateway, b.uplink, b.neighbours.len());
+        let far = |a: BitRate, b: BitRate| {
+            let (a, b) = (a.0.max(1) as f64, b.0.max(1) as f64);
+            (a / b).max(b / a) > 1.0 + CAPACITY_CHANGE
+        };
+        rest(self) != rest(other)
+            || self
+                .neighbours
+                .iter()
+                .zip(&other.neighbours)
+                .any(|(a, b)| a.0 != b.0 || far(a.2, b.2))
+    }
+}
+
+/// Parts that a start provides.
+pub struct Parts<M> {
+    /// The machine.
+    pub machine: M,
+    /// The configuration.
+    pub config: Config,
+    /// Path of the configuration, for messages.
+    pub file: PathBuf,
+    /// Reads the configuration again.
+    pub load: Box<dyn FnMut() -> Result<Config, ConfigError>>,
+    /// Key of the mesh.
+    pub key: MeshKey,
+    /// Number of this run.
+    pub run: u32,
+}
+
+/// A mesh router.
+pub struct Router<M> {
+    pub(super) rig: Rig<M>,
+    pub(super) driver: Option<Driver>,
+    pub(super) neighbours: Neighbours,
+    announcers: BTreeMap<usize, (MacAddr, Announcer)>,
+    key: MeshKey,
+    pub(super) run: u32,
+    file: PathBuf,
+    load: Box<dyn FnMut() -> Result<Config, ConfigError>>,
+    pub(super) ports: Vec<Port>,
+    pub(super) links: BTreeMap<MacAddr, Link>,
+    started: Option<Basis>,
+    /// Reason for which the mechanism does not run.
+    pub(super) idle: Option<String>,
+    channel: Option<fairmesh_control::Channel>,
+    next_sense: Time,
+    next_hello: Time,
+    /// Time before which the mechanism is not started again.
+    next_start: Time,
+    effects: Vec<Effect>,
+}
+
+impl<M: Machine> Router<M> {
+    /// Returns a router that has sent and set nothing yet.
+    pub fn new(parts: Parts<M>) -> Self {
+        let Parts { machine, config, file, load, key, run } = parts;
+        let saved = SavedState { run, places: config.places(), ..SavedState::default() };
+        let neighbours = Neighbours::new(key.clone(), Vec::new(), HELLO_INTERVAL, Time::ZERO);
+        Router {
+            rig: Rig::new(machine, config),
+            driver: None,
+            neighbours,
+            announcers: BTreeMap::new(),
+            key,
+            run,
+            file,
+            load,
+            ports: Vec::new(),
+            links: BTreeMap::new(),
+            started: None,
+            idle: None,
+            channel: None,
+            next_sense: Time::ZERO,
+            next_hello: Time::ZERO,
+            next_start: Time::ZERO,
+            effects: vec![Effect::Save(saved.text())],
+        }
+    }
+
+    /// The machine's and the mechanism's events, for the start.
+    pub fn journal_mut(&mut self) -> &mut Journal {
+        &mut self.rig.journal
+    }
+
+    /// Findings about the drivers.
+    fn probe(&self) -> Probe {
+        Probe {
+            stations: self.ports.iter().any(|p| p.stations),
+            survey: self.ports.iter().any(|p| p.survey),
+        }
+    }
+
+    fn sense(&mut self, now: Time) {
+        let ports = self.rig.machine.refresh();
+        self.report_ports(now, &ports);
+        self.ports = ports;
+        let macs: Vec<MacAddr> = self.ports.iter().filter_map(|p| p.mac).collect();
+        self.neighbours.set_own(macs);
+        self.announcers.retain(|at, (mac, _)| {
+            self.ports.get(*at).is_some_and(|p| p.talks && p.mac == Some(*mac))
+        });
+        for (at, port) in self.ports.iter().enumerate() {
+            let (Some(mac), true) = (port.mac, port.talks) else { continue };
+            self.announcers
+                .entry(at)
+                .or_insert_with(|| (mac, Announcer::new(self.key.clone(), mac, self.run)));
+        }
+        for interface in 0..self.ports.len() {
+            for station in self.rig.machine.stations(interface) {
+                self.report_station(now, interface, &station);
+            }
+        }
+        self.links.retain(|_, link| now.since(link.seen) <= LINGER);
+        let channel = self.rig.machine.channel(self.rig.uplink);
+        self.rig.busy = channel.zip(self.channel).and_then(|(new, old)| {
+            let active = new.active.as_nanos().checked_sub(old.active.as_nanos())?;
+            let busy = new.busy.as_nanos().checked_sub(old.busy.as_nanos())?;
+            (active > 0).then(|| (busy as f64 / active as f64).min(1.0))
+        });
+        self.channel = channel;
+    }
+
+    fn report_ports(&mut self, now: Time, ports: &[Port]) {
+        for (at, port) in ports.iter().enumerate() {
+            let before = self.ports.get(at).map(|p| p.talks);
+            if before == Some(port.talks) {
+                continue;
+            }
+            let name = self.rig.config.interfaces[at].clone();
+            match (port.talks, port.mac, port.up) {
+                (true, ..) => self.rig.journal.note(now, Level::Info, "interface.up", || {
+                    let radio = if port.stations { "a radio" } else { "no radio" };
+                    let survey = if port.survey { ", with the use of its channel" } else { "" };
+                    format!("{name}: {radio}{survey}")
+                }),
+                (false, mac, up) => {
+                    self.rig.journal.note(now, Level::Warning, "interface.lost", || {
+                        let why = match (mac, up) {
+                            (None, _) => "there is no such interface",
+                            (_, false) => "it is down",
+                            _ => "its UDP port cannot be opened",
+                        };
+                        format!("{name}: {why}; waiting for it")
+                    });
+                }
+            }
+        }
+    }
+
+    fn report_station(
+        &mut self,
+        now: Time,
+        interface: usize,
+        station: &fairmesh_linux::nl80211::Station,
+    ) {
+        let fresh = Link { interface, rate: None, expected: None, packets: None, seen: now };
+        let link = self.links.entry(station.mac).or_insert(fresh);
+        (link.interface, link.seen) = (interface, now);
+        link.expected = station.expected_throughput;
+        let (Some(rate), Some(packets)) = (station.tx_rate, station.tx_packets) else { return };
+        let sent = link.packets.map(|before| packets.wrapping_sub(before));
+        if link.rate.is_none() || sent.is_some_and(|n| n >= MIN_PACKETS) {
+            link.rate = (rate.0 > 0).then_some(rate).or(link.rate);
+            link.packets = Some(packets);
+        }
+    }
+
+    /// Returns rate and capacity of a link; `None` if unknown.
+    pub(super) fn capacity(&self, link: &Link) -> Option<(BitRate, BitRate)> {
+        let config = &self.rig.config;
+        let rate = link.rate.or(config.rate)?;
+        let derived = || link.expected.unwrap_or_else(|| capacity_of(rate));
+        Some((rate, config.capacity.unwrap_or_else(derived)))
+    }
+
+    fn basis(&self) -> Basis {
+        let announces = |mac: &MacAddr, role| {
+            self.neighbours.senders().any(|(m, s)| m == *mac && s.active && s.role == role)
+        };
+        let gateway = self.links.iter().find(|(mac, _)| announces(mac, Role::Gateway));
+        let gateway = gateway.filter(|_| self.rig.config.role != Role::Gateway);
+        let known = |(mac, link): (&MacAddr, &Link)| {
+            self.capacity(link).map(|(rate, capacity)| (*mac, rate, capacity))
+        };
+        Basis {
+            probe: self.probe(),
+            gateway: gateway.map(|(mac, _)| *mac),
+            uplink: gateway.map_or(0, |(_, link)| link.interface),
+            neighbours: self.links.iter().filter_map(known).collect(),
+        }
+    }
+
+    /// Starts, restarts or ends the mechanism, as neighbours and interfaces demand.
+    fn consider(&mut self, now: Time) {
+        if self.rig.config.mechanism.is_none() {
+            return;
+        }
+        let basis = self.basis();
+        let lost = self.started.as_ref().is_some_and(|s| s.gateway != basis.gateway);
+        let changed = self.started.as_ref().is_none_or(|s| s.differs(&basis));
+        if !changed || (now < self.next_start && !lost) {
+            return;
+        }
+        self.end(now);
+        self.next_start = now + RESTART_INTERVAL;
+        self.rig.uplink = basis.uplink;
+        match self.begin(now, &basis) {
+            Ok(driver) => {
+                self.driver = Some(driver);
+                self.idle = None;
+                self.started = Some(basis);
+                self.check_acts(now);
+            }
+            Err((level, text)) => {
+                if self.idle.as_ref() != Some(&text) {
+                    self.rig.journal.note(now, level, "control.waits", || text.clone());
+                }
+                self.idle = Some(text);
+                // A new neighbour is not made to wait.
+                self.next_start = now + SENSE_INTERVAL;
+            }
+        }
+    }
+
+    fn begin(&mut self, now: Time, basis: &Basis) -> Result<Driver, (Level, String)> {
+        let config = &self.rig.config;
+        let mechanism = config.mechanism.clone();
+        if basis.neighbours.is_empty() {
+            return Err((Level::Info, "no neighbour with a known rate yet".to_owned()));
+        }
+        let site = offers::site(config.role, basis.gateway.is_some());
+        if mechanism.needs(&site).is_none() {
+            let text = format!("{mechanism} waits for a gateway among the neighbours");
+            return Err((Level::Info, text));
+        }
+        let role = config.role;
+        let mut numbers = std::mem::take(&mut self.rig.numbers);
+        let mut number = |mac: MacAddr| numbers.of(mac);
+        let known: Vec<(NodeId, BitRate, BitRate)> = basis
+            .neighbours
+            .iter()
+            .filter_map(|(mac, rate, capacity)| Some((number(*mac)?, *rate, *capacity)))
+            .collect();
+        let flows: Vec<_> = match (role, basis.gateway.and_then(&mut number)) {
+            (Role::Gateway, _) => {
+                known.iter().map(|n| offers::flow(role, FlowId(n.0.0), n.0)).collect()
+            }
+            (_, Some(gateway)) => vec![offers::flow(role, FlowId(gateway.0), gateway)],
+            (_, None) => Vec::new(),
+        };
+        self.rig.numbers = numbers;
+        let setting = Setting::new(NodeId(0), site, Stream::new(self.run.into(), "node"))
+            .with_run(self.run.into())
+            .with_flows(flows)
+            .with_neighbours(known.iter().map(|n| Neighbour::new(n.0, n.1, n.2)));
+        let offers = offers::offers(&self.rig.config, basis.probe);
+        match Driver::start_alone(&mechanism, setting, &offers) {
+            Ok(Some(mut driver)) => {
+                driver.begin(now, &mut self.rig);
+                Ok(driver)
+            }
+            Ok(None) => Err((Level::Info, format!("{mechanism} does not run here"))),
+            Err(e) => Err((Level::Error, e.to_string())),
+        }
+    }
+
+    /// Ends the mechanism and removes its limit.
+    fn end(&mut self, now: Time) {
+        (self.driver, self.started) = (None, None);
+        self.rig.free(now);
+    }
+
+    /// Ends the mechanism for a time if an act failed.
+    fn check_acts(&mut self, now: Time) {
+        let Some(e) = self.rig.failed.take() else { return };
+        let place = self.rig.config.place(self.rig.uplink).interface;
+        self.rig.journal.note(now, Level::Error, "limit.failed", || {
+            format!("{place}: {e}; local traffic has no limit, trying again in {RETRY_INTERVAL}")
+        });
+        self.idle = Some(format!("the limit on {place} failed: {e}"));
+        self.end(now);
+        self.next_start = now + RETRY_INTERVAL;
+    }
+
+    fn receive(&mut self, now: Time) {
+        let mut messages = Vec::new();
+        self.rig.machine.read(&mut |interface, bytes| messages.push((interface, bytes.to_vec())));
+        for (interface, bytes) in messages {
+            let Ok(accepted) = self.neighbours.receive(now, &bytes) else { continue };
+            let message = accepted.message;
+            let mac = message.mac;
+            let fresh = Link { interface, rate: None, expected: None, packets: None, seen: now };
+            if !self.ports.get(interface).is_some_and(|p| p.stations) {
+                self.links
+                    .insert(mac, Link { seen: now, ..*self.links.get(&mac).unwrap_or(&fresh) });
+            } else if !self.links.contains_key(&mac) {
+                // Broadcasts cross 802.11s meshes; the driver knows the neighbours.
+                continue;
+            }
+            if accepted.appeared {
+                let name = &self.rig.config.interfaces[interface];
+                self.rig.journal.note(now, Level::Info, "neighbour.appeared", || {
+                    format!("{mac} on {name}, {}", message.fields.role().name())
+                });
+            }
+            let Some(driver) = &mut self.driver else { continue };
+            let Some(from) = self.rig.numbers.of(mac) else { continue };
+            if accepted.restarted {
+                driver.deliver_and_act(now, &Event::Restarted(from), &mut self.rig);
+            }
+            let own: Vec<MacAddr> = self.ports.iter().filter_map(|p| p.mac).collect();
+            let name = self.rig.config.mechanism.definition().name.clone();
+            for body in message.fields.bodies(&name, &own) {
+                let event = Event::Message(Message { from, body });
+                driver.deliver_and_act(now, &event, &mut self.rig);
+            }
+        }
+        self.check_acts(now);
+    }
+
+    /// Sends the mechanism's bodies, or a message without one; returns the time of the next.
+    fn send(&mut self, now: Time) -> Time {
+        while !self.rig.bodies.is_empty() || now >= self.next_hello {
+            let mut draft = Draft::new();
+            let _ = draft.push(Field::Role(self.rig.config.role));
+            let name = self.rig.config.mechanism.definition().name.clone();
+            let bodies = self.rig.bodies.iter();
+            let count = bodies.take_while(|(to, body)| {
+                let mut longer = draft.clone();
+                let fits = longer.push(Field::Mechanism(&name))
+                    && to.is_none_or(|mac| longer.push(Field::To(mac)))
+                    && longer.push(Field::Body(body));
+                if fits {
+                    draft = longer;
+                }
+                fits
+            });
+            let count = count.count();
+            if count == 0 && !self.rig.bodies.is_empty() && draft.size() < 64 {
+                // A body that fits into no message.
+                self.rig.bodies.pop_front();
+                self.rig.dropped_bodies += 1;
+                continue;
+            }
+            let mut sealed = Vec::new();
+            for (interface, (_, announcer)) in &mut self.announcers {
+                match announcer.seal(now, &draft) {
+                    Ok(bytes) => sealed.push((*interface, bytes)),
+                    Err(next) if sealed.is_empty() => return next,
+                    // Interfaces send together, so that their rates differ only after one was down.
+                    Err(_) => {}
+                }
+            }
+            self.rig.bodies.drain(..count);
+            self.next_hello = now + HELLO_INTERVAL;
+            for (interface, bytes) in sealed {
+                self.rig.machine.send(interface, &bytes);
+            }
+        }
+        self.next_hello
+    }
+
+    /// Number of messages sent over the busiest interface.
+    pub(super) fn sent_messages(&self) -> u64 {
+        self.announcers.values().map(|(_, a)| u64::from(a.sent())).max().unwrap_or(0)
+    }
+
+    fn status(&self, now: Time) -> report::Status {
+        report::status(self, now)
+    }
+}
+
+impl<M: Machine> Service for Router<M> {
+    type Input = Input;
+    type Error = Error;
+
+    fn turn(&mut self, at: Moment) -> Time {
+        let now = at.now;
+        if now >= self.next_sense {
+            self.sense(now);
+            self.next_sense = now + SENSE_INTERVAL;
+        }
+        self.receive(now);
+        for mac in self.neighbours.expire(now) {
+            self.rig.journal.note(now, Level::Info, "neighbour.gone", || {
+                format!("{mac}: no message for {}", HELLO_INTERVAL.saturating_mul(3))
+            });
+        }
+        self.consider(now);
+        if let Some(driver) = self.driver.as_mut().filter(|d| d.due() <= now) {
+            driver.deadline(now, &mut self.rig);
+            self.check_acts(now);
+        }
+        let next_message = self.send(now);
+        let due = self.driver.as_ref().map_or(Time::NEVER, Driver::due);
+        self.next_sense.min(next_message).min(due).min(self.neighbours.next_expiry())
+    }
+
+    fn input(&mut self, at: Moment, input: Input) {
+        match input {
+            Input::Messages => self.receive(at.now),
+        }
+    }
+
+    fn request(&mut self, at: Moment, line: &str) -> Response {
+        let request: Request = match serde_json::from_str(line) {
+            Ok(request) => request,
+            Err(e) => return Response::Refused(Refusal::new("syntax", &e)),
+        };
+        let value = match request {
+            Request::Status => serde_json::to_value(self.status(at.now)),
+            Request::Why => serde_json::to_value(report::why(self, at.now)),
+        };
+        match value {
+            Ok(value) => Response::Ok(value),
+            Err(e) => Response::Refused(Refusal::new("internal", &e)),
+        }
+    }
+
+    fn reload(&mut self, at: Moment) {
+        let now = at.now;
+        let refuse = |rig: &mut Rig<M>, text: String| {
+            rig.journal.note(now, Level::Error, "config.refused", || {
+                format!("{text}; the configuration in force stays")
+            });
+        };
+        let config = match (self.load)() {
+            Ok(config) => config,
+            Err(e) => return refuse(&mut self.rig, e.to_string()),
+        };
+        let file = self.file.display().to_string();
+        if !config.same_place(&self.rig.config) {
+            let text = format!(
+                "{file}: mode, interfaces, routing, key, metrics or paths have changed; restart the daemon"
+            );
+            return refuse(&mut self.rig, text);
+        }
+        if let Err(e) = offers::trial(&config, self.probe()) {
+            return refuse(&mut self.rig, format!("{file}: control.use: {e}"));
+        }
+        self.rig.journal.note(now, Level::Info, "config.reloaded", || {
+            format!("control {}, role {}", config.mechanism, config.role.name())
+        });
+        self.end(now);
+        (self.rig.config, self.idle, self.next_start) = (config, None, now);
+    }
+
+    fn metrics(&self, at: Moment, process: Option<Resources>) -> String {
+        report::metrics(&self.status(at.now), process)
+    }
+
+    fn journal(&mut self) -> &mut Journal {
+        &mut self.rig.journal
+    }
+
+    fn effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    fn performed(&mut self, at: Moment, effect: &Effect, result: io::Result<()>) {
+        if let (Effect::Save(_), Err(e)) = (effect, result) {
+            let folder = self.rig.config.state.display().to_string();
+            self.rig.journal.note(at.now, Level::Warning, "state.unsaved", || {
+                format!(
+                    "paths.state: {folder}: {e}; after a restart neighbours may ignore this router for 10 min"
+                )
+            });
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    fn lapsed(&mut self, at: Moment) {
+        if self.rig.config.mode == Mode::Apply {
+            self.rig.journal.note(at.now, Level::Warning, "guard.lapsed", || {
+                "the daemon was late and its guard has removed the limit; starting again".to_owned()
+            });
+        }
+        self.end(at.now);
+        self.next_start = at.now;
+    }
+
+    fn stop(&mut self, at: Moment) -> Result<(), Error> {
+        self.driver = None;
+        let applied = self.rig.limit.take().filter(|l| l.applied);
+        let removed = applied.map_or(Ok(()), |l| self.rig.machine.remove(&l.place).map(drop));
+        self.rig.free(at.now);
+        removed
+    }
+}
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

@@ -1,0 +1,326 @@
+use fairmesh_linux::nl80211::Station;
+use serde_json::Value;
+
+use super::*;
+use crate::key::Key;
+use crate::node::fake::{Fake, World};
+use crate::node::message;
+
+const GATEWAY: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const GAP: &str = "[control]\nuse = \"gap\"\nguarantee = 500\n";
+
+fn key() -> MeshKey {
+    MeshKey::new(Key::new([1; 32]))
+}
+
+fn config(more: &str) -> Config {
+    let text = format!("interfaces = [\"m0\", \"m1\"]\nrouting = \"hwmp\"\n{more}");
+    Config::parse("node.toml", &text).unwrap()
+}
+
+fn station(mac: MacAddr, mbit: u64) -> Station {
+    Station {
+        mac,
+        inactive_ms: None,
+        rx_bytes: Some(1000),
+        tx_bytes: Some(1000),
+        rx_packets: Some(10),
+        tx_packets: Some(10),
+        tx_retries: None,
+        tx_failed: None,
+        signal: None,
+        signal_average: None,
+        tx_rate: Some(BitRate(mbit * 1_000_000)),
+        rx_rate: None,
+        expected_throughput: None,
+        rx_airtime_us: None,
+        tx_airtime_us: None,
+    }
+}
+
+/// A router on a fake machine, with virtual time.
+struct Bench {
+    fake: Fake,
+    router: Router<Fake>,
+    now: Time,
+    /// The gateway's sender of messages.
+    gateway: Announcer,
+}
+
+impl Bench {
+    fn new(more: &str) -> Bench {
+        let fake = Fake::with(2);
+        let reload = config(more);
+        let parts = Parts {
+            machine: fake.clone(),
+            config: config(more),
+            file: "node.toml".into(),
+            load: Box::new(move || Ok(reload.clone())),
+            key: key(),
+            run: 7,
+        };
+        let gateway = Announcer::new(key(), GATEWAY, 1);
+        Bench { fake, router: Router::new(parts), now: Time::ZERO, gateway }
+    }
+
+    fn world(&self) -> std::cell::RefMut<'_, World> {
+        self.fake.0.borrow_mut()
+    }
+
+    fn at(&self) -> Moment {
+        Moment { now: self.now, wall: 0 }
+    }
+
+    /// Runs for some milliseconds; `each` runs every 100 ms.
+    fn run(&mut self, ms: u64, mut each: impl FnMut(&mut Bench)) {
+        let end = self.now + Span::from_millis(ms);
+        let mut next_each = self.now;
+        while self.now < end {
+            if self.now >= next_each {
+                each(self);
+                next_each = self.now + Span::from_millis(100);
+            }
+            let next = self.router.turn(self.at());
+            // Messages are inputs, so that time passes in steps of 100 ms at most.
+            let next = next.min(next_each).min(end);
+            self.now = next.max(self.now + Span::from_nanos(1));
+        }
+    }
+
+    /// The gateway sends a message with these bodies of GAP.
+    fn hear(&mut self, bodies: &[&[u8]]) {
+        let mut draft = Draft::new();
+        assert!(draft.push(Field::Role(Role::Gateway)) && draft.push(Field::Mechanism("gap")));
+        assert!(bodies.iter().all(|body| draft.push(Field::Body(body))));
+        if let Ok(bytes) = self.gateway.seal(self.now, &draft) {
+            self.world().inbox.push_back((1, bytes));
+        }
+    }
+
+    fn status(&mut self) -> Value {
+        self.ask("status")
+    }
+
+    fn ask(&mut self, command: &str) -> Value {
+        let at = self.at();
+        match self.router.request(at, &format!("{{\"command\":\"{command}\"}}")) {
+            Response::Ok(value) => value,
+            Response::Refused(refusal) => panic!("{refusal}"),
+        }
+    }
+
+    fn limit(&self) -> Option<u64> {
+        self.world().class.as_ref().and_then(|c| c.1).map(|r| r.0)
+    }
+}
+
+#[test]
+fn a_router_without_control_senses_and_sends_within_the_rate() {
+    let mut b = Bench::new("");
+    b.world().stations = vec![station(GATEWAY, 54)];
+    b.run(5000, |_| ());
+    let sent: Vec<_> = b.world().sent.drain(..).collect();
+    assert_eq!(sent.len(), 2 * 5, "one message a second on each interface");
+    let read = message::open(&key(), &sent[0].1).unwrap();
+    assert_eq!((read.fields.role(), read.run, read.sequence), (Role::Router, 7, 1));
+    let status = b.status();
+    assert_eq!(status["neighbours"][0]["mac"], GATEWAY.to_string());
+    assert_eq!(status["neighbours"][0]["rate_bits_per_second"], 54_000_000);
+    assert_eq!(status["neighbours"][0]["role"], Value::Null, "it sends no messages");
+    assert_eq!(status["running"], false);
+    assert!((status["channel_busy"].as_f64().unwrap() - 0.5).abs() < 0.01, "{status}");
+    b.hear(&[]);
+    b.run(100, |_| ());
+    assert_eq!(b.status()["neighbours"][0]["role"], "gateway");
+    b.world().stations.clear();
+    b.run(6000, |_| ());
+    assert_eq!(b.status()["neighbours"].as_array().unwrap().len(), 0);
+}
+
+/// GAP's bit: 0x50, I_U 1, I_S 2.
+const HIGH: &[u8] = &[0x53];
+const LOW: &[u8] = &[0x52];
+
+/// Local traffic that uses its limit and waits.
+fn saturate(b: &mut Bench) {
+    let limit = b.limit().unwrap_or(1_000_000);
+    let mut world = b.world();
+    world.counters.bytes += limit / 80;
+    world.counters.packets += limit / 80 / 1500;
+    world.counters.drops += 1;
+    world.counters.queued_packets = 10;
+}
+
+#[test]
+fn gap_limits_local_traffic_by_the_gateways_bit() {
+    let mut b = Bench::new(&format!("mode = \"apply\"\n{GAP}"));
+    b.world().stations = vec![station(GATEWAY, 54)];
+    b.run(2000, |_| ());
+    assert_eq!(b.world().installs, 0, "no gateway is known");
+    assert!(b.status()["waits"].as_str().unwrap().contains("a gateway among the neighbours"));
+    b.run(3000, |b| b.hear(&[LOW]));
+    let first = b.limit().expect("a limit");
+    assert_eq!(b.world().class.as_ref().unwrap().0.interface.name(), "m0", "the station's side");
+    assert!(first >= 500_000, "the guarantee: {first}");
+    b.run(5000, |b| {
+        saturate(b);
+        b.hear(&[LOW]);
+    });
+    let more = b.limit().unwrap();
+    assert!(more > first, "{first} {more}");
+    b.run(5000, |b| {
+        saturate(b);
+        b.hear(&[HIGH]);
+    });
+    let less = b.limit().unwrap();
+    assert!(less < more && less >= 450_000, "{more} {less}");
+    let status = b.status();
+    assert_eq!(status["limit"]["applied"], true);
+    assert_eq!(status["limit"]["bits_per_second"], less);
+    let why = b.ask("why");
+    let text = report::why_text(&serde_json::from_value(why.clone()).unwrap());
+    assert!(text.contains("gap.decrease: the gateway is in use"), "{text}");
+    assert_eq!(b.world().installs, 1, "changed in place");
+    // Without messages of the gateway the limit is removed.
+    b.run(4000, |_| ());
+    assert_eq!((b.limit(), b.world().class.is_some()), (None, false));
+    b.run(12_000, |b| b.hear(&[LOW]));
+    assert!(b.limit().is_some(), "it is back");
+    b.router.stop(b.at()).unwrap();
+    assert!(b.world().class.is_none());
+}
+
+#[test]
+fn observation_decides_and_sets_nothing() {
+    let mut b = Bench::new(GAP);
+    b.world().stations = vec![station(GATEWAY, 54)];
+    b.run(5000, |b| {
+        saturate(b);
+        b.hear(&[HIGH]);
+    });
+    let status = b.status();
+    assert_eq!(status["running"], true, "{status}");
+    assert_eq!(status["limit"]["applied"], false);
+    assert!(status["limit"]["bits_per_second"].as_u64().unwrap() > 0);
+    assert_eq!(b.world().installs, 0);
+    assert_eq!(b.world().rates, 0);
+    assert!(
+        report::status_text(&serde_json::from_value(status).unwrap()).contains("observed only")
+    );
+}
+
+#[test]
+fn a_gateway_sends_its_bit_at_most_ten_times_a_second() {
+    let mut b = Bench::new(&format!("role = \"gateway\"\n{GAP}"));
+    b.world().stations = vec![station(MacAddr([2, 0, 0, 0, 0, 8]), 54)];
+    b.world().busy = Some(0.99);
+    b.run(10_000, |b| b.world().stations[0].rx_bytes = Some(b.now.as_nanos() / 1000));
+    let sent: Vec<_> = b.world().sent.drain(..).filter(|s| s.0 == 0).collect();
+    assert!((80..=100).contains(&sent.len()), "{}", sent.len());
+    let last = message::open(&key(), &sent.last().unwrap().1).unwrap();
+    assert_eq!(last.fields.role(), Role::Gateway);
+    assert_eq!(last.fields.bodies("gap", &[]).collect::<Vec<_>>(), [HIGH]);
+}
+
+#[test]
+fn a_failing_kernel_lifts_the_limit_and_is_tried_again() {
+    let mut b = Bench::new(&format!("mode = \"apply\"\n{GAP}"));
+    b.world().stations = vec![station(GATEWAY, 54)];
+    b.run(3000, |b| b.hear(&[LOW]));
+    assert!(b.limit().is_some());
+    // Another program removes the class, and it cannot be built again.
+    b.world().class = None;
+    b.world().broken = true;
+    b.run(20_000, |b| b.hear(&[LOW]));
+    assert!(b.router.rig.journal.total("limit.failed") > 1);
+    assert!(b.status()["waits"].as_str().unwrap().contains("a test's fault"));
+    b.world().broken = false;
+    b.run(15_000, |b| b.hear(&[LOW]));
+    assert!(b.limit().is_some(), "it is back");
+    // The guard has removed it.
+    b.world().class = None;
+    let at = b.at();
+    b.router.lapsed(at);
+    b.run(2000, |b| b.hear(&[LOW]));
+    assert!(b.limit().is_some(), "it is back");
+}
+
+#[test]
+fn interfaces_that_come_and_go_are_named() {
+    let mut b = Bench::new("");
+    b.world().ports[1] = Port::default();
+    b.run(3000, |_| ());
+    let events: Vec<String> =
+        b.router.rig.journal.take().iter().map(|n| format!("{}: {}", n.code, n.text)).collect();
+    assert_eq!(
+        events,
+        [
+            "interface.up: m0: a radio, with the use of its channel",
+            "interface.lost: m1: there is no such interface; waiting for it"
+        ]
+    );
+    assert!(b.world().sent.iter().all(|s| s.0 == 0));
+    let up = b.world().ports[0];
+    b.world().ports[1] = Port { mac: Some(MacAddr([2, 0, 0, 0, 9, 1])), ..up };
+    b.run(3000, |_| ());
+    assert!(b.world().sent.iter().any(|s| s.0 == 1));
+}
+
+/// Neighbours with the key that send whatever they like.
+#[test]
+fn hostile_neighbours_change_no_limit_and_use_bounded_memory() {
+    let mut b = Bench::new(&format!("mode = \"apply\"\n{GAP}"));
+    b.world().stations = vec![station(GATEWAY, 54)];
+    b.run(3000, |b| b.hear(&[LOW]));
+    let limit = b.limit();
+    let mut stream = Stream::new(3, "hostile");
+    b.run(20_000, |b| {
+        b.hear(&[&[0xff; 100], &[]]);
+        for _ in 0..50 {
+            let n = stream.below(u32::MAX);
+            let mac = MacAddr([2, 1, 0, (n >> 16) as u8, (n >> 8) as u8, n as u8]);
+            let mut draft = Draft::new();
+            assert!(draft.push(Field::Mechanism("gap")) && draft.push(Field::Body(&[n as u8; 60])));
+            let bytes = message::seal(&key(), mac, n, n, &draft);
+            b.world().inbox.push_back((0, bytes[..bytes.len() - (n % 3) as usize].to_vec()));
+        }
+    });
+    assert!(b.router.neighbours.senders().count() <= crate::node::neighbours::MAX_NEIGHBOURS);
+    assert!(b.router.links.len() <= 256, "{}", b.router.links.len());
+    assert_eq!(b.limit(), limit, "no valid bit has come");
+    let metrics = b.router.metrics(b.at(), None);
+    assert!(metrics.contains("messages_refused_total{cause=\"crowd\"}"), "{metrics}");
+}
+
+#[test]
+fn a_reload_changes_the_control_and_refuses_the_rest() {
+    let mut b = Bench::new("");
+    b.world().stations = vec![station(GATEWAY, 54)];
+    b.run(1000, |_| ());
+    b.router.load = Box::new(|| Ok(config("role = \"access-point\"\n[control]\nuse = \"lbm\"\n")));
+    let at = b.at();
+    b.router.reload(at);
+    assert_eq!(b.router.rig.journal.total("config.refused"), 1, "HWMP permits no marks");
+    b.router.load = Box::new(|| Ok(config("mode = \"apply\"\n")));
+    b.router.reload(at);
+    assert_eq!(b.router.rig.journal.total("config.refused"), 2, "it needs a restart");
+    b.router.load = Box::new(|| Ok(config(&format!("role = \"gateway\"\n{GAP}"))));
+    b.router.reload(at);
+    assert_eq!(b.router.rig.journal.total("config.reloaded"), 1);
+    b.run(3000, |_| ());
+    assert_eq!(b.status()["running"], true);
+}
+
+/// An 802.11s mesh forwards broadcasts.
+#[test]
+fn a_message_from_beyond_the_drivers_neighbours_is_no_neighbour() {
+    let mut b = Bench::new(&format!("mode = \"apply\"\n{GAP}"));
+    b.world().stations = vec![station(MacAddr([2, 0, 0, 0, 0, 8]), 54)];
+    b.run(5000, |b| b.hear(&[LOW]));
+    let neighbours = b.status()["neighbours"].clone();
+    assert_eq!(neighbours.as_array().unwrap().len(), 1, "{neighbours}");
+    assert!(b.world().class.is_none());
+    b.world().stations.push(station(GATEWAY, 54));
+    b.run(5000, |b| b.hear(&[LOW]));
+    assert!(b.limit().is_some());
+}

@@ -1,0 +1,173 @@
+//! Start of a router's daemon on a machine.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use fairmesh_linux::{Error, LocalPlace, LocalShaper};
+use fairmesh_units::Time;
+
+use super::config::Config;
+use super::machine::{Kernel, Machine};
+use super::message::MeshKey;
+use super::offers::{self, Probe};
+use super::service::{Input, Parts, Router};
+use super::state::SavedState;
+use crate::daemon::guard::{self, Rescue};
+use crate::daemon::journal::Level;
+use crate::daemon::lock::Resource;
+use crate::daemon::runtime::{self, Claims, Heartbeat, Setup, inbox};
+use crate::daemon::store::Store;
+use crate::error::{AgentError, ControlProblem};
+use crate::gateway::config::Mode;
+use crate::gateway::exchange::read_key;
+use crate::gateway::preflight;
+
+/// Options of `run`.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The configuration file.
+    pub config: PathBuf,
+    /// Starts no second process that removes the limit when this one dies.
+    pub no_guard: bool,
+    /// Prints events as JSON objects.
+    pub json: bool,
+}
+
+/// Runs the router's daemon until a signal ends it.
+///
+/// # Errors
+/// An invalid configuration, a mechanism that cannot run on this machine, or a daemon that cannot start. Nothing in the
+/// kernel is changed then.
+pub fn run(options: &RunOptions) -> Result<(), AgentError> {
+    let config = Config::load(&options.config)?;
+    let key = read_key(&config.key)
+        .map_err(|problem| AgentError::NodeKey { file: options.config.clone(), problem })?;
+    preflight::socket(&config.socket)?;
+    let (inbox, mailbox) = inbox();
+    let sender = inbox.clone();
+    let mut machine =
+        Kernel::new(&config.interfaces, Box::new(move || sender.send(Input::Messages)));
+    check_control(&options.config, &config, &mut machine)?;
+    let claims = Claims::take(&config.socket, &config.state, &resources(&config))?;
+    let start = Instant::now();
+    let mut store = Store::new(&config.state);
+    let loaded = SavedState::load(&mut store);
+    let unreadable = loaded.as_ref().err().map(|e| format!("{}: {e}", store.file().display()));
+    let saved = loaded.unwrap_or_default();
+    let run = saved.next_run(runtime::wall_clock());
+    let places = config.places();
+    let mut leftovers = saved.places.clone();
+    leftovers.extend(places.iter().filter(|p| !saved.places.contains(p)).cloned());
+    let lock = guard::lock_of(&config.socket);
+    let guards = config.mode == Mode::Apply && !options.no_guard;
+    let setup = Setup {
+        socket: config.socket.clone(),
+        metrics: config.metrics,
+        servers: Vec::new(),
+        store,
+        guard: guards.then(|| guard_arguments(&places, &lock, &claims.owner.run)),
+        json: options.json,
+        heartbeat: Heartbeat::default(),
+    };
+    let file = options.config.clone();
+    let parts = Parts {
+        machine,
+        file: file.clone(),
+        load: Box::new(move || Config::load(&file)),
+        key: MeshKey::new(key),
+        run,
+        config,
+    };
+    let mut router = Router::new(parts);
+    if let Some(e) = unreadable {
+        router.journal_mut().note(Time::ZERO, Level::Warning, "state.unreadable", || {
+            format!("{e}; neighbours may ignore this router for 10 min if its clock is not set")
+        });
+    }
+    // A limit of a daemon that was killed with its guard, or of an earlier configuration.
+    for place in &leftovers {
+        match LocalShaper::remove(place) {
+            Ok(removed) if removed.qdiscs.is_empty() && removed.tables.is_empty() => {}
+            Ok(removed) => {
+                let all = [removed.qdiscs, removed.tables].concat().join(", ");
+                router.journal_mut().note(Time::ZERO, Level::Info, "limit.removed", || {
+                    format!("removed what an earlier run has left: {all}")
+                });
+            }
+            Err(e) => {
+                router.journal_mut().note(Time::ZERO, Level::Warning, "limit.stays", || {
+                    format!("{}: {e}", place.interface)
+                });
+            }
+        }
+    }
+    Ok(runtime::run(router, start, setup, claims, (inbox, mailbox))??)
+}
+
+/// Refuses a control that cannot run on this machine, if all its interfaces exist.
+///
+/// # Errors
+/// Everything that this machine lacks, by name.
+pub fn check_control(
+    file: &Path,
+    config: &Config,
+    machine: &mut impl Machine,
+) -> Result<Option<Probe>, AgentError> {
+    let ports = machine.refresh();
+    if ports.iter().any(|p| p.mac.is_none()) {
+        return Ok(None);
+    }
+    let probe = Probe {
+        stations: ports.iter().any(|p| p.stations),
+        survey: ports.iter().any(|p| p.survey),
+    };
+    match offers::trial(config, probe) {
+        Ok(()) => Ok(Some(probe)),
+        Err(e) => Err(AgentError::Control {
+            file: file.to_owned(),
+            problem: Box::new(ControlProblem::Start(e)),
+        }),
+    }
+}
+
+/// Returns the resources that two daemons of one network namespace must not share.
+///
+/// Only a daemon that sets limits claims interfaces as a gateway's daemon does.
+pub fn resources(config: &Config) -> Vec<Resource> {
+    let resource = |kind, name: &str| Resource { kind, name: name.to_owned() };
+    let mut all: Vec<Resource> =
+        config.interfaces.iter().map(|i| resource("node", i.name())).collect();
+    if config.mode == Mode::Apply {
+        all.extend(config.places().iter().map(|p| resource("interface", p.interface.name())));
+    }
+    all
+}
+
+fn guard_arguments(places: &[LocalPlace], lock: &Path, run: &str) -> Vec<String> {
+    // Plain data can always be serialized.
+    let places = serde_json::to_string(places).unwrap_or_default();
+    let lock = lock.display().to_string();
+    ["guard", "--places", &places, "--lock", &lock, "--run", run].map(str::to_owned).to_vec()
+}
+
+/// Limits at some places, for the guard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits(pub Vec<LocalPlace>);
+
+impl Limits {
+    fn each(&self, act: impl Fn(&LocalPlace) -> Result<(), Error>) -> Result<(), Error> {
+        self.0.iter().map(act).fold(Ok(()), Result::and)
+    }
+}
+
+impl Rescue for Limits {
+    type Error = Error;
+
+    fn lift(&mut self) -> Result<(), Error> {
+        self.each(LocalShaper::lift)
+    }
+
+    fn remove(&mut self) -> Result<(), Error> {
+        self.each(|place| LocalShaper::remove(place).map(drop))
+    }
+}

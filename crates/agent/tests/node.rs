@@ -1,0 +1,358 @@
+//! Daemons of mesh routers on real kernels: three network namespaces in a chain.
+//!
+//! Without root the tests are skipped with a message.
+
+#![allow(clippy::disallowed_methods)] // real time passes here
+
+#[path = "../../linux/tests/common/namespace.rs"]
+#[allow(dead_code)]
+mod namespace;
+
+use std::fs::File;
+use std::io::Write;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use namespace::{Namespace, ip, run};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn root(test: &str) -> Option<MutexGuard<'static, ()>> {
+    let able = nix::unistd::geteuid().is_root()
+        && run("ip", &["netns", "list"]).is_some_and(|o| o.status.success())
+        && run("nft", &["--version"]).is_some_and(|o| o.status.success());
+    if !able {
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: needs root, iproute2 and nftables");
+        assert!(std::env::var_os("FAIRMESH_NO_SKIP").is_none(), "nothing may be skipped here");
+        return None;
+    }
+    Some(ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner()))
+}
+
+/// A router of the chain: its namespace, its files and its daemon.
+struct Router {
+    ns: Namespace,
+    folder: tempfile::TempDir,
+    daemon: Option<Child>,
+}
+
+impl Router {
+    fn new() -> Router {
+        Router { ns: Namespace::new(), folder: tempfile::tempdir().unwrap(), daemon: None }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes key and configuration.
+    fn configure(&self, key: &str, interfaces: &str, more: &str) {
+        let file = self.file("node.key");
+        let _ = std::fs::remove_file(&file);
+        let mut options = File::options();
+        options
+            .create(true)
+            .write(true)
+            .mode(0o600)
+            .open(&file)
+            .unwrap()
+            .write_all(key.as_bytes())
+            .unwrap();
+        let at = self.folder.path().display();
+        let text = format!(
+            "interfaces = [{interfaces}]\nrouting = \"layer3\"\nrate = \"54 Mbit/s\"\nkey = \"{at}/node.key\"\n{more}\n\
+             [paths]\nsocket = \"{at}/node.sock\"\nstate = \"{at}/state\"\n"
+        );
+        std::fs::write(self.file("node.toml"), text).unwrap();
+    }
+
+    fn program(&self) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.ns.name, env!("CARGO_BIN_EXE_fairmesh-node")]);
+        command
+    }
+
+    fn start(&mut self) {
+        let log = File::options().create(true).append(true).open(self.file("log")).unwrap();
+        let mut command = self.program();
+        command.args(["run", "--config"]).arg(self.file("node.toml"));
+        self.daemon = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+    }
+
+    /// Ends the daemon with a signal; returns its exit code.
+    fn end(&mut self, signal: Signal) -> Option<i32> {
+        let mut daemon = self.daemon.take().unwrap();
+        kill(Pid::from_raw(daemon.id() as i32), signal).unwrap();
+        daemon.wait().unwrap().code()
+    }
+
+    /// Runs a command; returns exit code, standard output and standard error.
+    fn command(&self, words: &[&str]) -> (i32, String, String) {
+        let out = self.program().args(words).arg("--config").arg(self.file("node.toml")).output();
+        let out = out.unwrap();
+        let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+        (out.status.code().unwrap_or(-1), text(&out.stdout), text(&out.stderr))
+    }
+
+    fn status(&self) -> Option<Value> {
+        let (code, out, _) = self.command(&["status", "--json"]);
+        (code == 0).then(|| serde_json::from_str(&out).unwrap())
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.file("log")).unwrap_or_default()
+    }
+
+    /// Waits until the status fulfils a condition.
+    fn wait(&self, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
+        self.eventually(what, || self.status().filter(&mut holds))
+    }
+
+    fn eventually<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(Instant::now() < end, "{what}: never\n{:#?}\n{}", self.status(), self.log());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn mac(&self, interface: &str) -> String {
+        let text = self.ns.sh(&format!("ip -o link show dev {interface}"));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let at = words.iter().position(|w| *w == "link/ether").unwrap();
+        words[at + 1].to_owned()
+    }
+
+    /// Addresses of the neighbours that send messages.
+    fn senders(status: &Value) -> Vec<String> {
+        let all = status["neighbours"].as_array().unwrap().iter();
+        let sending = all.filter(|n| !n["role"].is_null());
+        sending.map(|n| n["mac"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn qdiscs(&self) -> String {
+        self.ns.sh("tc qdisc show")
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+/// Gateway, middle and far router in a chain.
+fn chain() -> [Router; 3] {
+    let routers = [Router::new(), Router::new(), Router::new()];
+    let [g, m, f] = routers.each_ref().map(|r| r.ns.name.clone());
+    let links = [
+        format!("link add name m0 netns {g} type veth peer name m0 netns {m}"),
+        format!("link add name m1 netns {m} type veth peer name m1 netns {f}"),
+    ];
+    ip(&[], &links.each_ref().map(String::as_str));
+    let [gateway, middle, far] = routers.each_ref().map(|r| &r.ns);
+    gateway.ip(&[
+        "link set lo up",
+        "link set m0 up",
+        "addr add 10.5.0.1/24 dev m0",
+        "route add 10.6.0.0/24 via 10.5.0.2",
+    ]);
+    middle.ip(&[
+        "link set lo up",
+        "link set m0 up",
+        "link set m1 up",
+        "addr add 10.5.0.2/24 dev m0",
+        "addr add 10.6.0.2/24 dev m1",
+    ]);
+    far.ip(&[
+        "link set lo up",
+        "link set m1 up",
+        "addr add 10.6.0.3/24 dev m1",
+        "route add default via 10.6.0.2",
+    ]);
+    middle.sh("sysctl -qw net.ipv4.ip_forward=1");
+    routers
+}
+
+fn key() -> String {
+    let out = Command::new(env!("CARGO_BIN_EXE_fairmesh-node")).arg("key").output().unwrap();
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// Sends datagrams of 200 bytes at once; returns the number that arrived.
+fn blast(from: &UdpSocket, to: &UdpSocket, count: usize) -> usize {
+    let address: SocketAddr = to.local_addr().unwrap();
+    for _ in 0..count {
+        let _ = from.send_to(&[7; 200], address);
+    }
+    let mut buffer = [0; 1500];
+    to.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut received = 0;
+    while received < count && to.recv(&mut buffer).is_ok() {
+        received += 1;
+    }
+    received
+}
+
+#[test]
+fn three_routers_find_their_neighbours_and_limit_their_own_traffic() {
+    let Some(_one) = root("three_routers_find_their_neighbours") else { return };
+    let [mut gateway, mut middle, mut far] = chain();
+    let shared = key();
+    gateway.configure(&shared, "\"m0\"", "role = \"gateway\"");
+    middle.configure(&shared, "\"m0\", \"m1\"", "");
+    far.configure(&shared, "\"m1\"", "");
+    let before = middle.qdiscs();
+    for router in [&mut gateway, &mut middle, &mut far] {
+        let (code, out, err) = router.command(&["check"]);
+        assert_eq!(code, 0, "{out}{err}");
+        router.start();
+    }
+    // Each has its radio neighbours, and no message from two hops away.
+    let enough = |n: usize| {
+        move |s: &Value| {
+            let all = s["neighbours"].as_array().unwrap();
+            all.len() == n && all.iter().all(|n| n["messages"].as_u64() > Some(3))
+        }
+    };
+    let status = gateway.wait("a neighbour", enough(1));
+    assert_eq!(Router::senders(&status), [middle.mac("m0")]);
+    let status = middle.wait("two neighbours", enough(2));
+    let mut expected = [gateway.mac("m0"), far.mac("m1")];
+    expected.sort();
+    assert_eq!(Router::senders(&status), expected);
+    let status = far.wait("a neighbour", enough(1));
+    assert_eq!(Router::senders(&status), [middle.mac("m1")]);
+    assert_eq!(status["refused"], serde_json::json!([]), "nothing to complain about");
+    assert_eq!(middle.qdiscs(), before, "observed only");
+    assert!(
+        middle.command(&["status"]).1.contains("no control"),
+        "{}",
+        middle.command(&["status"]).1
+    );
+
+    // The neighbour of the gateway gets a limit on its own traffic.
+    assert_eq!(middle.end(Signal::SIGTERM), Some(0));
+    let gap = "mode = \"apply\"\n[control]\nuse = \"gap\"\nguarantee = 200";
+    middle.configure(&shared, "\"m0\", \"m1\"", gap);
+    let (code, out, err) = middle.command(&["check"]);
+    assert_eq!(code, 0, "{out}{err}");
+    middle.start();
+    let status = middle.wait("a limit", |s| s["limit"]["applied"] == true);
+    assert_eq!(status["limit"]["interface"], "m0", "towards the gateway");
+    assert_eq!(status["limit"]["bits_per_second"], 200_000, "its guarantee");
+    let sink = gateway.ns.udp("10.5.0.1:6000");
+    let own = middle.ns.udp("10.5.0.2:6000");
+    let forwarded = far.ns.udp("10.6.0.3:6000");
+    // The first packets resolve addresses.
+    middle.eventually("a path", || {
+        (blast(&own, &sink, 1) + blast(&forwarded, &sink, 1) == 2).then_some(())
+    });
+    let through = blast(&forwarded, &sink, 150);
+    assert_eq!(through, 150, "forwarded traffic has no limit");
+    let local = blast(&own, &sink, 150);
+    assert!(local < 100, "{local} of 150 with a queue of 50");
+    let (code, why, _) = middle.command(&["why"]);
+    assert!(code == 0 && why.contains("local traffic over m0: 200 kbit/s, in force"), "{why}");
+    let (_, doctor, _) = middle.command(&["doctor"]);
+    assert!(doctor.contains("sends messages as gateway"), "{doctor}");
+    let (code, _, err) = middle.command(&["reset"]);
+    assert!(code == 2 && err.contains("stop it first"), "{err}");
+
+    // Killed, so that only the guard cleans up: traffic flows and the limit goes.
+    middle.end(Signal::SIGKILL);
+    middle.eventually("the guard", || (blast(&own, &sink, 150) == 150).then_some(()));
+    assert_eq!(blast(&forwarded, &sink, 150), 150);
+    middle.eventually("the removal", || (middle.qdiscs() == before).then_some(()));
+    assert!(!middle.ns.sh("nft list ruleset").contains("fairmesh"), "rules are gone");
+    // Neighbours find that it is gone, and find it again in its next run.
+    let gone = |s: &Value| Router::senders(s).is_empty();
+    far.wait("the end of the neighbour", gone);
+    middle.start();
+    middle.wait("a limit", |s| s["limit"]["applied"] == true);
+    far.wait("the neighbour", |s| Router::senders(s) == [middle.mac("m1")]);
+
+    // The gateway ends: the limit is lifted. An orderly end leaves nothing.
+    assert_eq!(gateway.end(Signal::SIGTERM), Some(0));
+    middle.wait("the end of the limit", |s| s["limit"].is_null());
+    assert_eq!(middle.qdiscs(), before);
+    gateway.start();
+    middle.wait("a limit", |s| s["limit"]["applied"] == true);
+    assert_eq!(middle.end(Signal::SIGTERM), Some(0));
+    assert_eq!(middle.qdiscs(), before);
+    assert!(!middle.ns.sh("nft list ruleset").contains("fairmesh"), "{}", middle.log());
+    let (code, out, _) = middle.command(&["reset"]);
+    assert_eq!((code, out.as_str()), (0, "removed: qdiscs on none; tables none\n"));
+}
+
+#[test]
+fn what_cannot_work_is_refused_or_named() {
+    let Some(_one) = root("what_cannot_work_is_refused_or_named") else { return };
+    let [mut gateway, mut middle, mut far] = chain();
+    let shared = key();
+    // Another key: messages are refused, and the cause is named.
+    middle.configure(&shared, "\"m0\", \"m1\"", "");
+    far.configure(&key(), "\"m1\"", "");
+    middle.start();
+    far.start();
+    let status = middle.wait("a refused message", |s| !s["last_refused"].is_null());
+    assert!(Router::senders(&status).is_empty());
+    let (code, doctor, _) = middle.command(&["doctor", "--json"]);
+    assert!(doctor.contains("copy one key file to all routers"), "{code} {doctor}");
+    // Forged and junk datagrams change nothing.
+    let junk = far.ns.udp("10.6.0.3:7000");
+    junk.set_broadcast(true).unwrap();
+    for n in 0..2000_u32 {
+        let mut bytes = [b"fm\x01\x01".as_slice(), &n.to_be_bytes()].concat();
+        bytes.resize(34 + n as usize % 300, 5);
+        let _ = junk.send_to(&bytes, "10.6.0.255:5248");
+    }
+    let status = middle.wait("refused junk", |s| s["refused"].to_string().contains("malformed"));
+    assert!(status["neighbours"].as_array().unwrap().is_empty(), "{status}");
+    // A mechanism that needs a radio, on a cable.
+    gateway.configure(
+        &shared,
+        "\"m0\"",
+        "role = \"gateway\"\n[control]\nuse = \"gap\"\nguarantee = 200",
+    );
+    let (code, out, _) = gateway.command(&["check"]);
+    assert!(code == 1 && out.contains("BAD  control:"), "{out}");
+    assert!(
+        out.contains(
+            "gap cannot run on a router with routing by layer 3 in mode observe: not delivered:"
+        ),
+        "{out}"
+    );
+    gateway.start();
+    let code = gateway.daemon.take().unwrap().wait().unwrap().code();
+    assert_eq!(code, Some(2));
+    assert!(gateway.log().contains("node.toml: control.use: gap cannot run"), "{}", gateway.log());
+    // A second daemon, a readable key, and a missing interface.
+    let second =
+        middle.program().args(["run", "--config"]).arg(middle.file("node.toml")).output().unwrap();
+    assert_eq!(second.status.code(), Some(2));
+    run("chmod", &["0644", &far.file("node.key").display().to_string()]);
+    let (code, out, _) = far.command(&["check"]);
+    assert!(code == 1 && out.contains("readable by other users"), "{out}");
+    far.ns.sh("ip link del m1");
+    middle.wait("the loss", |s| s["interfaces"][1]["talks"] == false);
+    assert!(
+        middle.log().contains("interface.lost: m1: there is no such interface"),
+        "{}",
+        middle.log()
+    );
+    assert_eq!(middle.end(Signal::SIGTERM), Some(0));
+}
