@@ -1,4 +1,4 @@
-//! Maps as written by daemons and map servers; docs/field-inputs.md lists the kinds.
+//! Maps as written by daemons and map servers; docs/scenarios/maps.md lists the kinds.
 
 use fairmesh_scenario::{
     Format, ImportOptions, Metric, Problem, Scenario, ScenarioError, format_of, parse,
