@@ -93,6 +93,14 @@ pub enum Error {
         /// The kernel's text, if there is one (extended acknowledgement).
         message: Option<String>,
     },
+    /// The kernel's verifier refused a BPF program.
+    #[error("the kernel's verifier refuses the program ({source}): {}", last_lines(.log))]
+    Verifier {
+        /// The kernel's error number.
+        source: io::Error,
+        /// The verifier's log, of several lines.
+        log: String,
+    },
     /// `nft` refused the rule set.
     #[error("nft: {0}")]
     Nft(String),
@@ -120,6 +128,12 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+}
+
+/// Returns the end of a verifier's log in one line.
+fn last_lines(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().rev().take(3).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("; ")
 }
 
 fn detail(message: &Option<String>) -> String {

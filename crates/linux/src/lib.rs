@@ -5,6 +5,7 @@
 //! - [`tc`]: the kernel's traffic-control messages as bytes, without a socket; [`nft`]: the rule set as text;
 //!   [`nl80211`]: survey and station dumps as bytes.
 //! - [`netlink`]: requests, batches, dumps; [`link`]: interfaces and their events; [`probe`]: features of this kernel;
+//! - [`bpf`]: CE marks and early drops by an eBPF program;
 //! - [`capture`]: TCP headers that pass an interface;
 //! - [`broadcast`]: datagrams to all neighbours on an interface;
 //! - [`echo`]: echo requests over an interface;
@@ -13,6 +14,7 @@
 
 #![allow(clippy::disallowed_methods)] // clocks and files begin here
 
+pub mod bpf;
 pub mod broadcast;
 pub mod capture;
 pub mod command;

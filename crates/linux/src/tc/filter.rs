@@ -1,6 +1,7 @@
 //! Filters on the root qdisc.
 
-use super::{Handle, Head, nest, put, put_kind, put_u32};
+use super::stats::Dumped;
+use super::{Handle, Head, attributes, nest, put, put_kind, put_str, put_u32};
 
 const TCA_OPTIONS: u16 = libc::TCA_OPTIONS;
 const TCA_U32_CLASSID: u16 = 1;
@@ -15,6 +16,10 @@ const FLOW_KEY_PRIORITY: u32 = 6;
 const FLOW_MODE_MAP: u32 = 0;
 const TCA_BPF_OPS_LEN: u16 = 4;
 const TCA_BPF_OPS: u16 = 5;
+const TCA_BPF_FD: u16 = 6;
+const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_FLAGS: u16 = 8;
+const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 
 /// A filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,6 +103,40 @@ pub fn write(
             bpf(out, &program);
         }
     }
+}
+
+/// A loaded eBPF program as a filter; its result is the packet's fate (`direct-action`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AttachedBpf<'a> {
+    /// File descriptor of the program.
+    pub fd: i32,
+    /// Name that `tc filter show` prints.
+    pub name: &'a str,
+}
+
+/// Appends a message about an eBPF program for all packets of a hook ([`Handle::EGRESS`]).
+pub fn write_attached(
+    out: &mut Vec<u8>,
+    index: u32,
+    hook: Handle,
+    prio: u16,
+    program: &AttachedBpf<'_>,
+) {
+    let info = u32::from(prio) << 16 | u32::from((libc::ETH_P_ALL as u16).to_be());
+    Head { index, handle: Handle::NONE, parent: hook, info }.write(out);
+    put_kind(out, "bpf");
+    nest(out, TCA_OPTIONS, |out| {
+        put(out, TCA_BPF_FD, &program.fd.to_ne_bytes());
+        put_str(out, TCA_BPF_NAME, program.name);
+        put_u32(out, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
+    });
+}
+
+/// Returns the name of a dumped filter of kind `bpf`.
+pub(crate) fn bpf_name(dumped: &Dumped<'_>) -> Option<String> {
+    let options = Some(dumped.options).filter(|_| dumped.kind == "bpf")?;
+    let (_, name) = attributes(options).find(|(kind, _)| *kind == TCA_BPF_NAME)?;
+    Some(String::from_utf8_lossy(name).trim_end_matches('\0').to_owned())
 }
 
 /// One instruction of classic BPF (`struct sock_filter`): code, jumps, operand.

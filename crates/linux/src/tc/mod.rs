@@ -25,6 +25,14 @@ impl Handle {
     pub const ROOT: Handle = Handle(0xffff_ffff);
     /// No handle (`TC_H_UNSPEC`). Qdiscs with this handle were made by the kernel itself.
     pub const NONE: Handle = Handle(0);
+    /// Handle of a `clsact` qdisc.
+    pub const CLSACT: Handle = Handle(0xffff_0000);
+    /// Parent of a `clsact` qdisc (`TC_H_CLSACT`).
+    pub const CLSACT_PARENT: Handle = Handle(0xffff_fff1);
+    /// Filters of arriving packets on `clsact` (`TC_H_MIN_INGRESS`).
+    pub const INGRESS: Handle = Handle(0xffff_fff2);
+    /// Filters of leaving packets on `clsact` (`TC_H_MIN_EGRESS`).
+    pub const EGRESS: Handle = Handle(0xffff_fff3);
 
     /// Returns the handle of two halves.
     pub const fn new(major: u16, minor: u16) -> Self {

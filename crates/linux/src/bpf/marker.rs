@@ -1,0 +1,373 @@
+//! The program that marks, at the egress of an interface, with a chance for each next hop.
+
+use std::io;
+
+use fairmesh_units::{Probability, Span};
+use nix::time::{ClockId, clock_gettime};
+
+use super::program::{Map, Program, TcxLink, TestRun};
+use super::rule::{self, CHANCE, COUNTS, KEY, MarkRule};
+use crate::error::Error;
+use crate::link::{self, Link};
+use crate::mac::MacAddr;
+use crate::netlink::Netlink;
+use crate::shaper::{Interface, Removed};
+use crate::tc::filter::{self, AttachedBpf};
+use crate::tc::stats::Dumped;
+use crate::tc::{Handle, Head};
+
+const CREATE: u16 = libc::NLM_F_CREATE as u16;
+const EXCLUSIVE: u16 = libc::NLM_F_EXCL as u16;
+
+/// Name of the program.
+const PROGRAM: &str = "fairmesh_mark";
+/// Name of our filter.
+const FILTER: &str = "fairmesh-mark";
+/// Name of our filter on a `clsact` that we made.
+const FILTER_ON_OURS: &str = "fairmesh-mark+clsact";
+/// Priority of our filter.
+const PRIO: u16 = 0xfa3;
+
+/// Place of the program in the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hook {
+    /// TCX (Linux 6.6): the kernel detaches the program when the process that attached it ends.
+    Tcx,
+    /// A filter on a `clsact` qdisc: it outlives the process, but chances lapse.
+    Clsact,
+}
+
+/// Counters of a next hop since it was first set.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct MarkCounters {
+    /// Packets to which the chance applies.
+    ///
+    /// They can be marked, or dropped if the rule drops. A packet that the kernel has merged from several (GRO, TSO) counts once.
+    pub packets: u64,
+    /// Packets with a new CE.
+    pub marked: u64,
+    /// Dropped packets.
+    pub dropped: u64,
+}
+
+#[derive(Debug)]
+enum Attached {
+    Tcx { link: TcxLink, index: u32, name: String },
+    Clsact { netlink: Netlink, link: Link },
+}
+
+/// A loaded program that marks packets with CE (RFC 3168), or drops them, by next hop.
+///
+/// It handles IPv4 and IPv6, plain and inside unicast frames of batman-adv (`linux/batadv_packet.h`), each with at
+/// most one VLAN tag. Other, truncated and group-addressed frames pass. It needs Linux 5.12, `CAP_BPF` and
+/// `CAP_NET_ADMIN`.
+#[derive(Debug)]
+pub struct Marker {
+    program: Program,
+    chances: Map<KEY, CHANCE>,
+    counts: Map<KEY, COUNTS>,
+    attached: Option<Attached>,
+}
+
+impl Marker {
+    /// Most next hops with a chance of their own.
+    pub const NEXT_HOPS: u32 = 512;
+
+    /// Loads the program. Nothing is attached yet, and all chances are 0.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if bpf(2) is refused or absent; [`Error::Verifier`] if the kernel refuses the program.
+    pub fn load(rule: MarkRule) -> Result<Self, Error> {
+        // One place more for all other next hops.
+        let chances = Map::create(Marker::NEXT_HOPS + 1)?;
+        let counts = Map::create(Marker::NEXT_HOPS + 1)?;
+        let code = rule::program(rule, chances.fd(), counts.fd())
+            .map_err(|e| Error::io("assembling the program")(io::Error::other(e)))?;
+        let program = Program::load(PROGRAM, &code)?;
+        let mut marker = Marker { program, chances, counts, attached: None };
+        marker.set(None, Probability(0.0), Span::ZERO)?;
+        Ok(marker)
+    }
+
+    /// Attaches the program where packets leave an interface.
+    ///
+    /// TCX is preferred to `clsact`. The program is detached when this value is dropped. When the process dies, the kernel detaches it from TCX;
+    /// from `clsact` it is removed by [`Marker::remove`] and by the next `attach`.
+    ///
+    /// # Errors
+    /// The interface has no Ethernet header or does not exist, or the kernel's refusal.
+    pub fn attach(&mut self, interface: &Interface) -> Result<Hook, Error> {
+        match self.attach_by(interface, Hook::Tcx) {
+            Err(Error::Missing { .. }) => {
+                self.attach_by(interface, Hook::Clsact).map(|()| Hook::Clsact)
+            }
+            other => other.map(|()| Hook::Tcx),
+        }
+    }
+
+    /// Attaches the program by one hook.
+    ///
+    /// # Errors
+    /// As [`Marker::attach`]; [`Error::Missing`] if this kernel lacks the hook.
+    pub fn attach_by(&mut self, interface: &Interface, hook: Hook) -> Result<(), Error> {
+        self.detach()?;
+        Marker::remove(interface)?;
+        let mut netlink = Netlink::open()?;
+        let link = link::find(&mut netlink, interface.name())?;
+        if link.header == 0 {
+            return Err(Error::Missing {
+                what: format!("an Ethernet header on {}", link.name),
+                hint: "mark on the interface below it".into(),
+            });
+        }
+        self.attached = Some(match hook {
+            Hook::Tcx => match TcxLink::attach(&self.program, link.index)? {
+                Some(tcx) => Attached::Tcx { link: tcx, index: link.index, name: link.name },
+                None => {
+                    return Err(Error::Missing {
+                        what: "TCX".into(),
+                        hint: "use Linux 6.6 or later, or clsact".into(),
+                    });
+                }
+            },
+            Hook::Clsact => {
+                let ours = put_clsact(&mut netlink, &link)?;
+                let name = if ours { FILTER_ON_OURS } else { FILTER };
+                let attached = put_filter(&mut netlink, &link, self.program.fd(), name);
+                if attached.is_err() && ours {
+                    let _ = remove_clsact(&mut netlink, &link);
+                }
+                attached?;
+                Attached::Clsact { netlink, link }
+            }
+        });
+        Ok(())
+    }
+
+    /// Detaches the program; chances and counters stay.
+    ///
+    /// # Errors
+    /// The kernel's refusal. An interface that is gone is none.
+    pub fn detach(&mut self) -> Result<(), Error> {
+        match self.attached.take() {
+            None | Some(Attached::Tcx { .. }) => Ok(()),
+            Some(Attached::Clsact { mut netlink, link }) => {
+                match remove_from(&mut netlink, &link) {
+                    Err(e) if e.is_interface_lost() => Ok(()),
+                    removed => removed.map(drop),
+                }
+            }
+        }
+    }
+
+    /// Checks that the program is still attached.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if another program or the end of the interface has detached it; [`Error::NotInstalled`] if it
+    /// was not attached.
+    pub fn verify(&mut self) -> Result<(), Error> {
+        let (there, interface) = match self.attached.as_mut().ok_or(Error::NotInstalled)? {
+            Attached::Tcx { link, index, name } => (link.index()? == Some(*index), &*name),
+            Attached::Clsact { netlink, link } => {
+                let there = match filters(netlink, link, Handle::EGRESS) {
+                    Err(e) if e.is_interface_lost() => false,
+                    found => found?.iter().any(Found::is_ours),
+                };
+                (there, &link.name)
+            }
+        };
+        let what = "the program that marks packets was detached";
+        if there {
+            Ok(())
+        } else {
+            Err(Error::Gone { interface: interface.clone(), what: what.to_owned() })
+        }
+    }
+
+    /// Sets the chance of the packets to a next hop.
+    ///
+    /// `None` is every next hop without a chance of its own. The chance is clamped to 0…1 and lapses after `keep`, so that packets pass when the process hangs or dies.
+    /// Setting it again renews it; counters and the distance to the next mark stay.
+    ///
+    /// # Errors
+    /// There are [`Marker::NEXT_HOPS`] others, or the kernel's refusal.
+    pub fn set(
+        &mut self,
+        next_hop: Option<MacAddr>,
+        chance: Probability,
+        keep: Span,
+    ) -> Result<(), Error> {
+        let failed = |e: io::Error| Error::Kernel {
+            what: match next_hop {
+                Some(mac) => format!("setting the chance of {mac}"),
+                None => "setting the chance of other next hops".to_owned(),
+            },
+            message: (e.raw_os_error() == Some(libc::E2BIG))
+                .then(|| format!("there are {} next hops already", Marker::NEXT_HOPS)),
+            source: e,
+        };
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(|e| failed(e.into()))?;
+        let now = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
+        let until = now.saturating_add(keep.as_nanos());
+        // Rounded up, so that 1 / n marks each n-th packet. NaN becomes 0.
+        let chance = (chance.0.clamp(0.0, 1.0) * f64::from(1 << 16) * f64::from(1 << 16)).ceil();
+        let mut value = [0; CHANCE];
+        value[..8].copy_from_slice(&(chance as u64).to_ne_bytes());
+        value[8..].copy_from_slice(&until.to_ne_bytes());
+        let key = key(next_hop);
+        self.counts.put_new(&key, &[0; COUNTS]).map_err(failed)?;
+        self.chances.put(&key, &value).map_err(failed)
+    }
+
+    /// Removes a next hop with its counters; the chance of all others applies to it.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn forget(&mut self, next_hop: MacAddr) -> Result<(), Error> {
+        let key = key(Some(next_hop));
+        let removed = self.chances.delete(&key).and_then(|()| self.counts.delete(&key));
+        removed.map_err(Error::io(format!("removing the chance of {next_hop}")))
+    }
+
+    /// Reads the counters of a next hop, or of all others; `None` if it was not set.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn counters(&self, next_hop: Option<MacAddr>) -> Result<Option<MarkCounters>, Error> {
+        let value =
+            self.counts.get(&key(next_hop)).map_err(Error::io("reading counters of marks"))?;
+        Ok(value.map(|value| {
+            let mut words =
+                value.chunks_exact(8).map(|w| w.try_into().map_or(0, u64::from_ne_bytes));
+            let [_, packets, marked, dropped] = [(); 4].map(|()| words.next().unwrap_or(0));
+            MarkCounters { packets, marked, dropped }
+        }))
+    }
+
+    /// Runs the program on a frame, for tests ([`Program::test_run`]).
+    ///
+    /// # Errors
+    /// As [`Program::test_run`].
+    pub fn test_run(&self, frame: &[u8], repeat: u32) -> Result<TestRun, Error> {
+        self.program.test_run(frame, repeat)
+    }
+
+    /// Removes the filter that this or another process has left on an interface.
+    ///
+    /// Nothing else is changed. A `clsact` qdisc is removed if we made it and no other filter uses it.
+    ///
+    /// # Errors
+    /// The kernel's refusal. A missing interface is none.
+    pub fn remove(interface: &Interface) -> Result<Removed, Error> {
+        let mut netlink = Netlink::open()?;
+        match link::find(&mut netlink, interface.name()) {
+            Err(Error::NoInterface(_)) => Ok(Removed::default()),
+            Err(e) => Err(e),
+            Ok(link) => remove_from(&mut netlink, &link),
+        }
+    }
+}
+
+impl Drop for Marker {
+    fn drop(&mut self) {
+        // The chances lapse if this fails.
+        let _ = self.detach();
+    }
+}
+
+fn key(next_hop: Option<MacAddr>) -> [u8; KEY] {
+    let mut key = [0; KEY];
+    if let Some(mac) = next_hop {
+        key[..6].copy_from_slice(&mac.0);
+    }
+    key
+}
+
+/// Adds the qdisc unless there is one; returns true if it was added.
+fn put_clsact(netlink: &mut Netlink, link: &Link) -> Result<bool, Error> {
+    let head = Head::new(link.index, Handle::CLSACT, Handle::CLSACT_PARENT);
+    let what = || format!("adding clsact to {}", link.name);
+    let added = netlink.change(what, libc::RTM_NEWQDISC, CREATE | EXCLUSIVE, |out| {
+        head.write(out);
+        crate::tc::put_kind(out, "clsact");
+    });
+    match added {
+        Ok(()) => Ok(true),
+        Err(e) if e.errno() == Some(libc::EEXIST) => Ok(false),
+        Err(e) if e.errno() == Some(libc::ENOENT) => Err(Error::Missing {
+            what: "clsact (kernel module sch_ingress)".into(),
+            hint: "modprobe sch_ingress; on OpenWrt install kmod-sched-core".into(),
+        }),
+        Err(e) => Err(e),
+    }
+}
+
+fn remove_clsact(netlink: &mut Netlink, link: &Link) -> Result<(), Error> {
+    let head = Head::new(link.index, Handle::CLSACT, Handle::CLSACT_PARENT);
+    let what = || format!("removing clsact from {}", link.name);
+    netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))
+}
+
+fn put_filter(netlink: &mut Netlink, link: &Link, fd: i32, name: &str) -> Result<(), Error> {
+    let what = || format!("adding the filter that marks packets to {}", link.name);
+    let added = netlink.change(what, libc::RTM_NEWTFILTER, CREATE | EXCLUSIVE, |out| {
+        filter::write_attached(out, link.index, Handle::EGRESS, PRIO, &AttachedBpf { fd, name });
+    });
+    match added {
+        Err(e) if e.errno() == Some(libc::ENOENT) => Err(Error::Missing {
+            what: "filters of kind bpf (kernel module cls_bpf)".into(),
+            hint: "modprobe cls_bpf; on OpenWrt install kmod-sched-bpf".into(),
+        }),
+        added => added,
+    }
+}
+
+/// A filter as found on a hook.
+struct Found {
+    info: u32,
+    /// Name, if it is a BPF program.
+    name: Option<String>,
+}
+
+impl Found {
+    fn is_ours(&self) -> bool {
+        matches!(self.name.as_deref(), Some(FILTER | FILTER_ON_OURS))
+    }
+}
+
+/// Reads the filters on a hook; none without a `clsact`.
+fn filters(netlink: &mut Netlink, link: &Link, hook: Handle) -> Result<Vec<Found>, Error> {
+    let head = Head::new(link.index, Handle::NONE, hook);
+    let mut found = Vec::new();
+    let read = |_, payload: &[u8]| {
+        let Some(dumped) = Dumped::read(payload) else { return };
+        // The kernel also lists the priority itself, without options.
+        if !dumped.options.is_empty() {
+            let name = filter::bpf_name(&dumped);
+            found.push(Found { info: dumped.head.info, name });
+        }
+    };
+    match netlink.dump("filters", libc::RTM_GETTFILTER, |out| head.write(out), read) {
+        Err(e) if matches!(e.errno(), Some(libc::EINVAL | libc::ENOENT)) => Ok(Vec::new()),
+        other => other.map(|()| found),
+    }
+}
+
+fn remove_from(netlink: &mut Netlink, link: &Link) -> Result<Removed, Error> {
+    let mut removed = Removed::default();
+    let egress = filters(netlink, link, Handle::EGRESS)?;
+    let mut made = false;
+    for filter in egress.iter().filter(|f| f.is_ours()) {
+        let head =
+            Head { info: filter.info, ..Head::new(link.index, Handle::NONE, Handle::EGRESS) };
+        let what = || format!("removing our filter from {}", link.name);
+        netlink.change(what, libc::RTM_DELTFILTER, 0, |out| head.write(out))?;
+        made |= filter.name.as_deref() == Some(FILTER_ON_OURS);
+    }
+    let others = egress.iter().any(|f| !f.is_ours());
+    if made && !others && filters(netlink, link, Handle::INGRESS)?.is_empty() {
+        remove_clsact(netlink, link)?;
+        removed.qdiscs.push(format!("{}: clsact", link.name));
+    }
+    Ok(removed)
+}

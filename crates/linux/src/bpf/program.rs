@@ -1,0 +1,383 @@
+//! Programs, maps and links of bpf(2), each a file descriptor of this process.
+
+#![allow(unsafe_code)] // neither libc nor nix has bpf(2)
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::asm::Instruction;
+use crate::error::Error;
+
+const BPF_MAP_CREATE: u32 = 0;
+const BPF_MAP_LOOKUP_ELEM: u32 = 1;
+const BPF_MAP_UPDATE_ELEM: u32 = 2;
+const BPF_MAP_DELETE_ELEM: u32 = 3;
+const BPF_PROG_LOAD: u32 = 5;
+const BPF_PROG_TEST_RUN: u32 = 10;
+const BPF_OBJ_GET_INFO_BY_FD: u32 = 15;
+const BPF_LINK_CREATE: u32 = 28;
+
+const BPF_MAP_TYPE_HASH: u32 = 1;
+const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
+const BPF_TCX_EGRESS: u32 = 47;
+const BPF_NOEXIST: u64 = 1;
+
+/// Licence of the program for the kernel, which lets only GPL programs call some functions.
+const LICENCE: &std::ffi::CStr = c"MIT OR Apache-2.0";
+/// Size of the verifier's log, in bytes.
+const LOG_BYTES: usize = 64 << 10;
+/// Bytes that a test run may add to a packet.
+const TEST_ROOM: usize = 256;
+
+/// Calls bpf(2) with the part of `union bpf_attr` that a command uses.
+///
+/// # Safety
+/// Addresses in `attributes` must be those of memory that lives and is as large as the command expects.
+unsafe fn bpf<T>(command: u32, attributes: &mut T) -> io::Result<i32> {
+    // SAFETY: the kernel reads and writes at most the given size of `attributes`; the rest is the caller's promise.
+    let done =
+        unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(done as i32) }
+}
+
+/// Takes the file descriptor that a command returned.
+fn owned(fd: i32) -> OwnedFd {
+    // SAFETY: the kernel has just made it for this call, and nothing else owns it.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Converts a refusal of bpf(2) to an error that names the missing permission or feature.
+fn refused(what: &str, source: io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => Error::Missing {
+            what: format!(
+                "permission for {what} (CAP_BPF and CAP_NET_ADMIN, or a filter of system calls)"
+            ),
+            hint: "run as root; a container or a service manager may refuse bpf(2)".into(),
+        },
+        Some(libc::ENOSYS) => Error::Missing {
+            what: format!("bpf(2), for {what}"),
+            hint: "use a kernel with CONFIG_BPF_SYSCALL".into(),
+        },
+        _ => Error::Kernel { what: what.to_owned(), source, message: None },
+    }
+}
+
+/// A hash map from `K` to `V` bytes, shared with programs.
+#[derive(Debug)]
+pub struct Map<const K: usize, const V: usize> {
+    fd: OwnedFd,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct MapCreate {
+    kind: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Element {
+    fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+impl<const K: usize, const V: usize> Map<K, V> {
+    /// Creates a map of at most `entries`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if bpf(2) is refused or absent.
+    pub fn create(entries: u32) -> Result<Self, Error> {
+        let mut create = MapCreate {
+            kind: BPF_MAP_TYPE_HASH,
+            key_size: K as u32,
+            value_size: V as u32,
+            max_entries: entries,
+        };
+        // SAFETY: no addresses.
+        let fd = unsafe { bpf(BPF_MAP_CREATE, &mut create) };
+        fd.map(|fd| Map { fd: owned(fd) }).map_err(|e| refused("creating a BPF map", e))
+    }
+
+    /// Returns a value, `None` without the key.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn get(&self, key: &[u8; K]) -> io::Result<Option<[u8; V]>> {
+        let mut value = [0; V];
+        let mut element = self.element(key, &raw mut value as u64, 0);
+        // SAFETY: key and value live, with the sizes with which the map was made.
+        match unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &mut element) } {
+            Ok(_) => Ok(Some(value)),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Sets a value.
+    ///
+    /// # Errors
+    /// The map is full (`E2BIG`), or another refusal of the kernel.
+    pub fn put(&self, key: &[u8; K], value: &[u8; V]) -> io::Result<()> {
+        let mut element = self.element(key, value.as_ptr() as u64, 0);
+        // SAFETY: as in `get`; the kernel only reads.
+        unsafe { bpf(BPF_MAP_UPDATE_ELEM, &mut element) }.map(drop)
+    }
+
+    /// Sets a value unless the key has one.
+    ///
+    /// # Errors
+    /// As [`Map::put`].
+    pub fn put_new(&self, key: &[u8; K], value: &[u8; V]) -> io::Result<()> {
+        let mut element = self.element(key, value.as_ptr() as u64, BPF_NOEXIST);
+        // SAFETY: as in `put`.
+        match unsafe { bpf(BPF_MAP_UPDATE_ELEM, &mut element) } {
+            Err(e) if e.raw_os_error() != Some(libc::EEXIST) => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a key, if it is there.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn delete(&self, key: &[u8; K]) -> io::Result<()> {
+        let mut element = self.element(key, 0, 0);
+        // SAFETY: the key lives, with the size with which the map was made.
+        match unsafe { bpf(BPF_MAP_DELETE_ELEM, &mut element) } {
+            Err(e) if e.raw_os_error() != Some(libc::ENOENT) => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the file descriptor, for [`super::asm::Assembler::map`].
+    pub fn fd(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+
+    fn element(&self, key: &[u8; K], value: u64, flags: u64) -> Element {
+        Element { fd: self.fd() as u32, padding: 0, key: key.as_ptr() as u64, value, flags }
+    }
+}
+
+/// A loaded program for an interface's traffic (`BPF_PROG_TYPE_SCHED_CLS`).
+#[derive(Debug)]
+pub struct Program {
+    fd: OwnedFd,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ProgLoad {
+    kind: u32,
+    instructions: u32,
+    code: u64,
+    licence: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct RunTest {
+    fd: u32,
+    verdict: u32,
+    size_in: u32,
+    size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    // Without these the size would be padded in C, but not defined.
+    context_in_size: u32,
+    context_out_size: u32,
+}
+
+/// Result of [`Program::test_run`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TestRun {
+    /// The program's result: a `TC_ACT_…`.
+    pub verdict: i32,
+    /// The packet after the last run.
+    pub packet: Vec<u8>,
+    /// Mean duration of a run, in ns.
+    pub nanos: u32,
+}
+
+impl Program {
+    /// Loads a program; `name` has at most 15 letters, digits, `_` or `.`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if bpf(2) is refused or absent; [`Error::Verifier`] if the kernel refuses the program.
+    pub fn load(name: &str, code: &[Instruction]) -> Result<Self, Error> {
+        let mut load = ProgLoad {
+            kind: BPF_PROG_TYPE_SCHED_CLS,
+            instructions: code.len() as u32,
+            code: code.as_ptr() as u64,
+            licence: LICENCE.as_ptr() as u64,
+            ..ProgLoad::default()
+        };
+        for (to, from) in load.name[..15].iter_mut().zip(name.bytes()) {
+            *to = from;
+        }
+        // SAFETY: code and licence live; there is no log.
+        let first = match unsafe { bpf(BPF_PROG_LOAD, &mut load) } {
+            Ok(fd) => return Ok(Program { fd: owned(fd) }),
+            Err(e) => e,
+        };
+        if matches!(first.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) {
+            return Err(refused("loading a BPF program", first));
+        }
+        let mut log = vec![0; LOG_BYTES];
+        load.log_level = 1;
+        load.log_size = LOG_BYTES as u32;
+        load.log = log.as_mut_ptr() as u64;
+        // SAFETY: as before, and the log lives and has the given size.
+        match unsafe { bpf(BPF_PROG_LOAD, &mut load) } {
+            Ok(fd) => Ok(Program { fd: owned(fd) }),
+            Err(source) => {
+                let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
+                let log = String::from_utf8_lossy(&log[..end]).trim_end().to_owned();
+                Err(Error::Verifier { source, log })
+            }
+        }
+    }
+
+    /// Runs the program `repeat` times on one packet, attached to nothing.
+    ///
+    /// The packet is that of the previous run from the second on. It begins with an Ethernet header and has at least
+    /// one byte more.
+    ///
+    /// # Errors
+    /// The kernel's refusal, for example of a shorter packet (`EINVAL`).
+    pub fn test_run(&self, packet: &[u8], repeat: u32) -> Result<TestRun, Error> {
+        let mut out = vec![0; packet.len() + TEST_ROOM];
+        let mut test = RunTest {
+            fd: self.fd() as u32,
+            size_in: packet.len() as u32,
+            size_out: out.len() as u32,
+            data_in: packet.as_ptr() as u64,
+            data_out: out.as_mut_ptr() as u64,
+            repeat,
+            ..RunTest::default()
+        };
+        // SAFETY: both packets live and have the given sizes.
+        unsafe { bpf(BPF_PROG_TEST_RUN, &mut test) }
+            .map_err(|e| refused("running a BPF program", e))?;
+        out.truncate(test.size_out as usize);
+        Ok(TestRun { verdict: test.verdict as i32, packet: out, nanos: test.duration })
+    }
+
+    /// Returns the file descriptor, for a filter of `tc`.
+    pub fn fd(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// A program at the egress of an interface by TCX (Linux 6.6); it ends with this value.
+#[derive(Debug)]
+pub(super) struct TcxLink {
+    fd: OwnedFd,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LinkCreate {
+    program: u32,
+    index: u32,
+    attach_type: u32,
+    flags: u32,
+    relative: u32,
+    padding: u32,
+    expected_revision: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Info {
+    fd: u32,
+    size: u32,
+    info: u64,
+}
+
+/// `struct bpf_link_info` of a TCX link.
+#[repr(C)]
+#[derive(Default)]
+struct LinkInfo {
+    kind: u32,
+    id: u32,
+    program: u32,
+    padding: u32,
+    index: u32,
+    attach_type: u32,
+}
+
+impl TcxLink {
+    /// Attaches a program after those that are there; `None` if this kernel has no TCX.
+    pub fn attach(program: &Program, index: u32) -> Result<Option<Self>, Error> {
+        let mut create = LinkCreate {
+            program: program.fd() as u32,
+            index,
+            attach_type: BPF_TCX_EGRESS,
+            ..LinkCreate::default()
+        };
+        // SAFETY: no addresses.
+        match unsafe { bpf(BPF_LINK_CREATE, &mut create) } {
+            Ok(fd) => Ok(Some(TcxLink { fd: owned(fd) })),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(None),
+            Err(e) => Err(refused("attaching a BPF program", e)),
+        }
+    }
+
+    /// Returns the index of the interface, `None` if it is gone.
+    pub fn index(&self) -> Result<Option<u32>, Error> {
+        let mut link = LinkInfo::default();
+        let mut info = Info {
+            fd: self.fd.as_raw_fd() as u32,
+            size: size_of::<LinkInfo>() as u32,
+            info: &raw mut link as u64,
+        };
+        // SAFETY: the information lives and has the given size.
+        unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut info) }
+            .map_err(|e| refused("reading a BPF link", e))?;
+        Ok((link.index != 0).then_some(link.index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::asm::{Assembler, Reg};
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_permission_or_feature() {
+        let text = |errno| refused("loading", io::Error::from_raw_os_error(errno)).to_string();
+        assert!(text(libc::EPERM).contains("CAP_BPF"), "{}", text(libc::EPERM));
+        assert!(text(libc::ENOSYS).contains("CONFIG_BPF_SYSCALL"), "{}", text(libc::ENOSYS));
+    }
+
+    #[test]
+    fn the_verifiers_reason_is_in_the_error() {
+        let mut a = Assembler::new();
+        a.set(Reg::R0, Reg::R5);
+        a.exit();
+        match Program::load("bad", &a.finish().unwrap()) {
+            Err(e @ Error::Verifier { .. }) => {
+                assert!(e.to_string().contains("R5 !read_ok"), "{e}");
+            }
+            // Without privileges or without BPF.
+            Err(Error::Missing { .. }) if !nix::unistd::geteuid().is_root() => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
