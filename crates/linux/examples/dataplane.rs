@@ -3,7 +3,7 @@
 //! HTB is set by hand. Needs root; runs in separate network namespaces.
 //!
 //! ```sh
-//! cargo run --release -p fairmesh-linux --example dataplane [building|forwarding]
+//! cargo run --release -p fairmesh-linux --example dataplane [building|forwarding|classes]
 //! ```
 
 #![allow(clippy::disallowed_methods)] // a measurement needs a clock
@@ -247,11 +247,89 @@ fn forwarding() {
     }
 }
 
+/// Destinations of the comparison by number of classes.
+const DESTINATIONS: u16 = 10_000;
+
+/// Returns subscribers with the same destinations in all, in turn.
+///
+/// The number of classes is then the only difference: maps, routes and packets are the same.
+fn shared_out(classes: u16) -> Vec<Subscriber> {
+    let mut all: Vec<Subscriber> =
+        numbers(classes).map(|class| Subscriber::new(class, [])).collect();
+    for (i, destination) in numbers(DESTINATIONS).enumerate() {
+        let [hi, lo] = destination.to_be_bytes();
+        let at = i % all.len();
+        all[at].prefixes.push(net(&format!("10.2.{hi}.{lo}/32")));
+    }
+    all
+}
+
+/// Prints a table of packets per second over classes, and of the times to install them.
+fn classes() {
+    let counts = [1, 100, 1000, 10_000];
+    let mut times = Vec::new();
+    let mut contenders: Vec<Contender> = counts
+        .iter()
+        .map(|&count| {
+            let path = Contender::path();
+            let layout = path.layout(shared_out(count));
+            let mut plane = path.plane();
+            let l = layout.clone();
+            let inside = path.gateway.spawn(move || {
+                let mut took = Vec::new();
+                let mut time = |run: &mut dyn FnMut()| {
+                    let start = Instant::now();
+                    run();
+                    took.push(start.elapsed().as_secs_f64() * 1e3);
+                };
+                let mut installed = None;
+                time(&mut || installed = Some(plane.install(&l).expect("install")));
+                time(&mut || {
+                    plane.relayout(&l).expect("relayout");
+                });
+                (plane, installed.expect("installed"), took)
+            });
+            let (plane, installed, took) = inside.join().expect("installation");
+            times.push(took);
+            let bench = Bench::of(path, Some(plane), layout, installed);
+            let sender = bench.path.wired.udp(HOST);
+            let (bench, rounds) = (Some(bench), Vec::new());
+            Contender { name: "", sender, bench, _path: None, subscribers: DESTINATIONS, rounds }
+        })
+        .collect();
+    // In alternation, so that other load on the machine affects all of them.
+    for round in 0..41 {
+        contenders.iter_mut().for_each(Contender::round);
+        if round == 0 {
+            contenders.iter_mut().for_each(|c| c.rounds.clear());
+        }
+    }
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    println!("| classes | packets/s | time per packet over one class | install | reload |");
+    println!("|---|---|---|---|---|");
+    for ((count, contender), took) in counts.iter().zip(&contenders).zip(&times) {
+        let ratios = contenders[0].rounds.iter().zip(&contender.rounds).map(|(one, n)| one / n);
+        println!(
+            "| {count} | {:.0} | {:.3} | {:.0} ms | {:.0} ms |",
+            median(contender.rounds.clone()),
+            median(ratios.collect()),
+            took[0],
+            took[1]
+        );
+    }
+}
+
 fn main() {
     if !root("dataplane") {
         return;
     }
     let part = std::env::args().nth(1);
+    if part.as_deref() == Some("classes") {
+        return classes();
+    }
     if part.as_deref() != Some("forwarding") {
         building(100);
         building(10_000);

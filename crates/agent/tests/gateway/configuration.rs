@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::{Box, Path, config, root};
+use crate::common::{Box, Path, Pause, config, root};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -209,6 +209,48 @@ fn the_doctor_finds_a_bridge_and_another_shaper() {
     );
     let shaper = of("shaper");
     assert!(shaper[0].0 == "suspicious" && shaper[0].1.contains("tbf on br-lan"), "{shaper:?}");
+}
+
+/// A flow and a tunnel that hide homes; without evidence there is no verdict.
+#[test]
+fn the_doctor_finds_tunnels_of_homes() {
+    let Some(_one) = root("the_doctor_finds_tunnels") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("observe", "fifo", ""));
+    let of = |code: &str| {
+        let (_, out, err) = b.command(&["doctor", "--json"]);
+        let report: Value =
+            serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out} {err}"));
+        let all = report["findings"].as_array().unwrap().clone();
+        let texts = |f: &Value| (f["verdict"].as_str().unwrap().to_owned(), f["text"].to_string());
+        all.iter().filter(|f| f["code"] == code).map(texts).collect::<Vec<_>>()
+    };
+    path.gateway.sh("nft add table inet tracked");
+    path.gateway.sh("nft add chain inet tracked c { type filter hook forward priority 0 ; }");
+    path.gateway.sh("nft add rule inet tracked c ct state new counter");
+    path.gateway.sh("sysctl -qw net.netfilter.nf_conntrack_acct=0");
+    assert_eq!(of("vpn")[0].0, "unknown", "bytes are not counted");
+    path.gateway.sh("sysctl -qw net.netfilter.nf_conntrack_acct=1");
+    assert_eq!(of("vpn")[0].0, "unknown", "no traffic");
+    assert_eq!(of("tunnel")[0].0, "fine");
+    assert_eq!(of("random-mac")[0].0, "fine");
+    let queues = of("queues");
+    assert!(
+        queues.len() >= 2 && queues.iter().any(|q| q.1.contains("mesh: 0 received")),
+        "{queues:?}"
+    );
+    let stream = path.stream(2, 60.0);
+    let mut pause = Pause::new();
+    while stream.bytes.load(std::sync::atomic::Ordering::Relaxed) < 11_000_000 {
+        pause.take();
+    }
+    let vpn = of("vpn");
+    stream.end();
+    assert!(vpn[0].0 == "suspicious" && vpn[0].1.contains("sub 2 (100 % of "), "{vpn:?}");
+    path.gateway.sh("ip link add vx0 type vxlan id 7 remote 10.1.3.1 dstport 4789");
+    let tunnel = of("tunnel");
+    let text = "vx0 ends at 10.1.3.1 of \\\"sub 3\\\"";
+    assert!(tunnel[0].0 == "suspicious" && tunnel[0].1.contains(text), "{tunnel:?}");
 }
 
 /// Thousands of new subscribers by a reload.

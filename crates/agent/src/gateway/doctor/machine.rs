@@ -14,6 +14,8 @@ use super::{Finding, PROGRAM_TIMEOUT, Verdict};
 const SHAPERS: [&str; 4] = ["cake", "hfsc", "htb", "tbf"];
 /// Time between two samples of the CPUs' counters.
 const CPU_SAMPLE: Duration = Duration::from_secs(1);
+/// Least received packets in a sample for a verdict.
+const MIN_PACKETS: u64 = 100;
 /// Part of a CPU's time on packets from which it counts as the bottleneck.
 const BUSY_RATIO: f64 = 0.8;
 
@@ -21,7 +23,135 @@ const BUSY_RATIO: f64 = 0.8;
 pub(super) fn examine(mesh: &str, wired: &str) -> Vec<Finding> {
     let mut found: Vec<Finding> = [mesh, wired].into_iter().filter_map(bridge_port).collect();
     found.push(other_shapers(mesh, wired));
-    found.extend(busy_cpu(wired));
+    let before = Sample::read(mesh, wired);
+    thread::sleep(CPU_SAMPLE);
+    let after = Sample::read(mesh, wired);
+    if let (Some(before), Some(after)) = (&before.cpus, &after.cpus) {
+        found.push(cpu_finding(&packet_ratios(before, after), wired));
+    }
+    found.extend(queue_findings(&before, &after));
+    found
+}
+
+/// Counters of the CPUs and of the two interfaces.
+#[derive(Clone, Default, Debug)]
+struct Sample {
+    /// Text of `/proc/stat`.
+    cpus: Option<String>,
+    /// Text of `/proc/net/softnet_stat`.
+    backlog: Option<String>,
+    interfaces: Vec<Receiver>,
+}
+
+/// Reception of an interface.
+#[derive(Clone, Default, Debug)]
+struct Receiver {
+    name: String,
+    queues: usize,
+    /// True if other CPUs may take packets from a queue (RPS).
+    spread: bool,
+    packets: u64,
+    /// Packets lost because nothing took them from the card in time.
+    missed: Option<u64>,
+}
+
+impl Sample {
+    fn read(mesh: &str, wired: &str) -> Sample {
+        Sample {
+            cpus: fs::read_to_string("/proc/stat").ok(),
+            backlog: fs::read_to_string("/proc/net/softnet_stat").ok(),
+            interfaces: [mesh, wired].into_iter().filter_map(Receiver::read).collect(),
+        }
+    }
+}
+
+impl Receiver {
+    fn read(name: &str) -> Option<Receiver> {
+        let folder = Path::new("/sys/class/net").join(name);
+        let number = |file: &str| {
+            let text = fs::read_to_string(folder.join("statistics").join(file)).ok()?;
+            text.trim().parse::<u64>().ok()
+        };
+        let entries = fs::read_dir(folder.join("queues")).ok()?.flatten();
+        let queues: Vec<_> = entries
+            .filter(|e| e.file_name().to_string_lossy().starts_with("rx-"))
+            .map(|e| fs::read_to_string(e.path().join("rps_cpus")).unwrap_or_default())
+            .collect();
+        let missed = number("rx_missed_errors").zip(number("rx_fifo_errors"));
+        Some(Receiver {
+            name: name.to_owned(),
+            queues: queues.len(),
+            spread: queues
+                .iter()
+                .any(|mask| mask.contains(|c: char| c.is_ascii_hexdigit() && c != '0')),
+            packets: number("rx_packets")?,
+            missed: missed.map(|(a, b)| a.saturating_add(b)),
+        })
+    }
+}
+
+/// Returns the packets that each CPU took and dropped, from `/proc/net/softnet_stat`.
+fn taken(text: &str) -> Vec<[u64; 2]> {
+    let number =
+        |word: Option<&str>| u64::from_str_radix(word.unwrap_or_default(), 16).unwrap_or(0);
+    let line = |l: &str| {
+        let mut words = l.split_whitespace();
+        [number(words.next()), number(words.next())]
+    };
+    text.lines().map(line).collect()
+}
+
+/// Checks that no packet is lost before it reaches the limits.
+fn queue_findings(before: &Sample, after: &Sample) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let of = |verdict, text| Finding { code: "queues", verdict, text };
+    if let (Some(b), Some(a)) = (&before.backlog, &after.backlog) {
+        let dropped = |(cpu, (b, a)): (usize, (&[u64; 2], &[u64; 2]))| {
+            (a[1] > b[1]).then(|| format!("CPU {cpu} dropped {} packets", a[1] - b[1]))
+        };
+        let (b, a) = (taken(b), taken(a));
+        let dropped: Vec<_> = b.iter().zip(&a).enumerate().filter_map(dropped).collect();
+        if !dropped.is_empty() {
+            let text = format!(
+                "{} in {} s before any limit: its queue of received packets is full; raise net.core.netdev_max_backlog, \
+                 or spread the reception by rps_cpus",
+                dropped.join(", "),
+                CPU_SAMPLE.as_secs()
+            );
+            found.push(of(Verdict::Suspicious, text));
+        }
+    }
+    for now in &after.interfaces {
+        let Some(then) = before.interfaces.iter().find(|r| r.name == now.name) else { continue };
+        let Receiver { name, queues, spread, .. } = now;
+        let place = format!(
+            "{queues} receive queue{}, {}",
+            if *queues == 1 { "" } else { "s" },
+            if *spread { "spread by RPS" } else { "not spread by RPS" }
+        );
+        let packets = now.packets.saturating_sub(then.packets);
+        let missed = now.missed.zip(then.missed).map(|(a, b)| a.saturating_sub(b));
+        found.push(match missed {
+            Some(missed) if missed > 0 => of(
+                Verdict::Suspicious,
+                format!(
+                    "{name} lost {missed} of {} packets in {} s before any limit ({place}): its card or CPU is at its \
+                     limit; run `ethtool -L {name} combined N` or set rps_cpus",
+                    packets.saturating_add(missed),
+                    CPU_SAMPLE.as_secs()
+                ),
+            ),
+            Some(_) if packets >= MIN_PACKETS => of(
+                Verdict::Fine,
+                format!("{name} lost none of {packets} received packets ({place})"),
+            ),
+            Some(_) => of(
+                Verdict::Unknown,
+                format!("{name}: {packets} received packets are too few for a verdict on losses ({place})"),
+            ),
+            None => of(Verdict::Unknown, format!("{name} does not count lost packets ({place})")),
+        });
+    }
     found
 }
 
@@ -74,13 +204,6 @@ fn other_shapers(mesh: &str, wired: &str) -> Finding {
 }
 
 /// Checks that no CPU is occupied by packets while others are idle.
-fn busy_cpu(wired: &str) -> Option<Finding> {
-    let sample = || fs::read_to_string("/proc/stat").ok();
-    let before = sample()?;
-    thread::sleep(CPU_SAMPLE);
-    Some(cpu_finding(&packet_ratios(&before, &sample()?), wired))
-}
-
 fn cpu_finding(ratios: &[f64], wired: &str) -> Finding {
     let percent = |ratio: f64| 100.0 * ratio;
     let (cpu, most) = ratios
@@ -150,5 +273,40 @@ mod tests {
         }
         let text = cpu_finding(&[0.1, 0.93], "wan").text;
         assert!(text.starts_with("CPU 1 spends 93 %"), "{text}");
+    }
+
+    /// Texts of Linux 6.18, and the same with packets that a CPU dropped.
+    #[test]
+    fn packets_lost_before_the_limits_are_reported() {
+        let backlog = "0042928b 00000000 00000006 00000000 00000000\n00514c63 00000000 00000008 00000000 00000000\n";
+        assert_eq!(taken(backlog), [[0x0042_928b, 0], [0x0051_4c63, 0]]);
+        assert_eq!(taken("x\n\n"), [[0, 0], [0, 0]]);
+        let receiver = |packets, missed| Receiver {
+            name: "wan".into(),
+            queues: 1,
+            spread: false,
+            packets,
+            missed,
+        };
+        let sample = |backlog: &str, packets, missed| Sample {
+            cpus: None,
+            backlog: Some(backlog.into()),
+            interfaces: vec![receiver(packets, missed)],
+        };
+        let first = sample(backlog, 0, Some(7));
+        let of = |after: &Sample| -> Vec<Verdict> {
+            queue_findings(&first, after).into_iter().map(|f| f.verdict).collect()
+        };
+        assert_eq!(of(&sample(backlog, 99, Some(7))), [Verdict::Unknown], "too few");
+        assert_eq!(of(&sample(backlog, 5000, Some(7))), [Verdict::Fine]);
+        assert_eq!(of(&sample(backlog, 5000, None)), [Verdict::Unknown]);
+        let lost = queue_findings(&first, &sample(backlog, 5000, Some(57)));
+        assert_eq!(lost[0].verdict, Verdict::Suspicious);
+        let text = "wan lost 50 of 5050 packets in 1 s before any limit (1 receive queue, not spread by RPS)";
+        assert!(lost[0].text.starts_with(text), "{}", lost[0].text);
+        let full = backlog.replace("00514c63 00000000", "00514c99 0000000a");
+        let lost = queue_findings(&first, &sample(&full, 0, Some(7)));
+        assert!(lost[0].text.starts_with("CPU 1 dropped 10 packets"), "{}", lost[0].text);
+        assert_eq!(lost[0].verdict, Verdict::Suspicious);
     }
 }

@@ -1,5 +1,6 @@
 //! Search for causes of ineffective limits.
 
+mod homes;
 mod machine;
 
 use std::io::Write;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::AgentError;
-use crate::gateway::config::{Config, UNMAPPED};
+use crate::gateway::config::{Config, Subscriber, UNMAPPED};
 use crate::gateway::report::BoundReport;
 use crate::gateway::{report, sources};
 use crate::json;
@@ -71,7 +72,8 @@ pub fn examine(config: &Config, daemon_data: Option<&Value>) -> Vec<Finding> {
         daemon_data.and_then(|v| serde_json::from_value(v.clone()).ok()).unwrap_or_default();
     offload(&mut found);
     found.extend(sides(config));
-    discovery(config, &mut found);
+    let discovered = discovery(config, &mut found);
+    found.extend(homes::examine(config, &discovered));
     nat(config, &mut found);
     found.extend(stations(config));
     if let Some(bound) = &daemon_data.bound {
@@ -145,8 +147,19 @@ fn merging(name: &str, on: Offloads) -> Finding {
         .into_iter()
         .filter_map(|(n, on)| on.then_some(n))
         .collect();
-    let (verdict, text) = if which.is_empty() {
+    let late: Vec<&str> = [("TSO", on.tso), ("GSO", on.gso)]
+        .into_iter()
+        .filter_map(|(n, on)| on.then_some(n))
+        .collect();
+    let (verdict, text) = if which.is_empty() && late.is_empty() {
         (Verdict::Fine, format!("{name} does not merge received packets"))
+    } else if which.is_empty() {
+        let text = format!(
+            "{name} does not merge received packets; {} only splits packets of this machine, and the kernel counts each \
+             part with its headers",
+            late.join(" and ")
+        );
+        (Verdict::Fine, text)
     } else {
         let text = format!(
             "{name} merges received packets ({}) into packets of up to 64 KB: limits hold, but each \
@@ -253,10 +266,13 @@ fn overstated(named: &[u64], sends: &[u64]) -> Option<String> {
     })
 }
 
-/// Checks the sources of subscribers: if none responds, the whole mesh is one class.
-fn discovery(config: &Config, found: &mut Vec<Finding>) {
-    let Some(discover) = &config.discover else { return };
-    for s in sources::fetch(discover, config.layout.mesh.name()).sources {
+/// Checks the sources of subscribers, and returns their homes.
+///
+/// If none responds, the whole mesh is one class.
+fn discovery(config: &Config, found: &mut Vec<Finding>) -> Vec<Subscriber> {
+    let Some(discover) = &config.discover else { return Vec::new() };
+    let discovery = sources::fetch(discover, config.layout.mesh.name());
+    for s in discovery.sources {
         let (verdict, text) = match (&s.failed, s.subscribers) {
             (Some(e), _) => {
                 let text = format!(
@@ -273,6 +289,7 @@ fn discovery(config: &Config, found: &mut Vec<Finding>) {
         };
         found.push(Finding { code: "source", verdict, text });
     }
+    discovery.found
 }
 
 /// Checks for address translation on the mesh side, which hides subscribers.
