@@ -123,21 +123,9 @@ mod tests {
 
     fn station(last: u8, packets: u32, mbit: u64) -> Station {
         Station {
-            mac: MacAddr([2, 0, 0, 0, 0, last]),
-            inactive_ms: None,
-            rx_bytes: None,
-            tx_bytes: None,
-            rx_packets: None,
             tx_packets: Some(packets),
-            tx_retries: None,
-            tx_failed: None,
-            signal: None,
-            signal_average: None,
             tx_rate: Some(BitRate(mbit * 1_000_000)),
-            rx_rate: None,
-            expected_throughput: None,
-            rx_airtime_us: None,
-            tx_airtime_us: None,
+            ..Station::new(MacAddr([2, 0, 0, 0, 0, last]))
         }
     }
 

@@ -46,6 +46,7 @@ impl Fake {
             talks: true,
             stations: true,
             survey: true,
+            queues: true,
         };
         let fake = Fake::default();
         fake.0.borrow_mut().ports = (0..ports).map(port).collect();
@@ -60,7 +61,9 @@ fn gone() -> Error {
 
 impl Machine for Fake {
     fn refresh(&mut self) -> Vec<Port> {
-        self.0.borrow().ports.clone()
+        let world = self.0.borrow();
+        let queues = world.stations.iter().all(|s| s.queue.is_some());
+        world.ports.iter().map(|p| Port { queues: p.queues && queues, ..*p }).collect()
     }
     fn stations(&mut self, interface: usize) -> Vec<Station> {
         if interface == 0 { self.0.borrow().stations.clone() } else { Vec::new() }

@@ -37,6 +37,8 @@ pub struct Port {
     pub stations: bool,
     /// True if its driver reports the use of the channel in use.
     pub survey: bool,
+    /// True if its driver reports the queue of each neighbour, as far as there are neighbours.
+    pub queues: bool,
 }
 
 /// Counters of local traffic, in IP bytes.
@@ -202,12 +204,16 @@ impl Machine for Kernel {
             };
             let opened = &mut self.interfaces[at];
             opened.open(&link, &self.wake);
+            let radio = opened.radio.is_some();
+            let talks = opened.carrier.is_some() && link.up;
+            let queues = radio && self.stations(at).iter().all(|s| s.queue.is_some());
             ports.push(Port {
                 mac: link.mac,
                 up: link.up,
-                talks: opened.carrier.is_some() && link.up,
-                stations: opened.radio.is_some(),
+                talks,
+                stations: radio,
                 survey: self.channel(at).is_some(),
+                queues,
             });
         }
         ports

@@ -8,6 +8,7 @@ use fairmesh_control::{
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Stream};
 
 use super::config::{Config, Routing};
+use super::machine::Port;
 use super::message::Role;
 use crate::gateway::config::Mode;
 
@@ -18,6 +19,20 @@ pub struct Probe {
     pub stations: bool,
     /// A driver reports the use of its channel.
     pub survey: bool,
+    /// All drivers of radios report the queues of their neighbours.
+    pub queues: bool,
+}
+
+impl Probe {
+    /// Sums up the mesh interfaces.
+    pub fn of(ports: &[Port]) -> Self {
+        let mut radios = ports.iter().filter(|p| p.stations).peekable();
+        Probe {
+            stations: radios.peek().is_some(),
+            survey: ports.iter().any(|p| p.survey),
+            queues: radios.peek().is_some() && radios.all(|p| p.queues),
+        }
+    }
 }
 
 /// Returns the capabilities of this router.
@@ -35,6 +50,9 @@ pub fn offers(config: &Config, probe: Probe) -> Offers {
     }
     if probe.survey {
         events.push(EventKind::Channel);
+    }
+    if probe.queues {
+        events.push(EventKind::QueueSamples);
     }
     let mut knowledge = vec![Knowledge::Hops];
     if probe.stations || config.rate.is_some() {
@@ -135,8 +153,8 @@ mod tests {
         trial(&config, probe).err().map(|e| e.to_string()).unwrap_or_default()
     }
 
-    const RADIO: Probe = Probe { stations: true, survey: true };
-    const CABLE: Probe = Probe { stations: false, survey: false };
+    const RADIO: Probe = Probe { stations: true, survey: true, queues: true };
+    const CABLE: Probe = Probe { stations: false, survey: false, queues: false };
 
     #[test]
     fn gap_runs_on_every_routing_if_rates_and_a_guarantee_are_known() {
@@ -165,6 +183,10 @@ mod tests {
         assert_eq!(refused("layer3", lbm, RADIO), "");
         let hwmp = refused("hwmp", lbm, RADIO);
         assert!(hwmp.contains("not possible: mark packets with ECN"), "{hwmp}");
+        let pi = lbm.replace("lbm", "lbm+pi");
+        assert_eq!(refused("layer3", &pi, RADIO), "");
+        let old = refused("layer3", &pi, Probe { queues: false, ..RADIO });
+        assert!(old.contains("not delivered:") && old.contains("queue"), "{old}");
         let apply = refused("layer3", &format!("mode = \"apply\"\n{lbm}"), RADIO);
         assert!(apply.contains("in mode apply: not possible: mark packets"), "{apply}");
         let cable = refused("layer3", &format!("rate = \"54 Mbit/s\"\n{lbm}"), CABLE);

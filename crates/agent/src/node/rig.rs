@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fairmesh_control::host::{Node, Samples};
 use fairmesh_control::{
-    Action, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, Reason, Value,
+    Action, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, QueueLength, Reason, Value,
 };
 use fairmesh_linux::{Error, LocalPlace, MacAddr};
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
@@ -197,6 +197,17 @@ impl<M: Machine> Node for Rig<M> {
                 }
             }
             EventKind::Stations => self.sample_stations(false, samples),
+            EventKind::QueueSamples => {
+                let mut all = QueueLength { class: Class::All, packets: 0, bytes: 0 };
+                for interface in 0..self.config.interfaces.len() {
+                    let stations = self.machine.stations(interface);
+                    for queue in stations.iter().filter_map(|s| s.queue) {
+                        all.packets = all.packets.saturating_add(queue.backlog_packets);
+                        all.bytes += queue.backlog_bytes;
+                    }
+                }
+                samples.give(Event::Queue(all));
+            }
             EventKind::FlowCounters => self.sample_stations(true, samples),
             EventKind::Channel => {
                 if let Some(channel) = self.machine.channel(self.uplink) {

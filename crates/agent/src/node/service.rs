@@ -162,10 +162,7 @@ impl<M: Machine> Router<M> {
 
     /// Findings about the drivers.
     fn probe(&self) -> Probe {
-        Probe {
-            stations: self.ports.iter().any(|p| p.stations),
-            survey: self.ports.iter().any(|p| p.survey),
-        }
+        Probe::of(&self.ports)
     }
 
     fn sense(&mut self, now: Time) {

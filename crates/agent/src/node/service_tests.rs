@@ -1,4 +1,4 @@
-use fairmesh_linux::nl80211::Station;
+use fairmesh_linux::nl80211::{Station, TransmitQueue};
 use serde_json::Value;
 
 use super::*;
@@ -20,21 +20,13 @@ fn config(more: &str) -> Config {
 
 fn station(mac: MacAddr, mbit: u64) -> Station {
     Station {
-        mac,
-        inactive_ms: None,
         rx_bytes: Some(1000),
         tx_bytes: Some(1000),
         rx_packets: Some(10),
         tx_packets: Some(10),
-        tx_retries: None,
-        tx_failed: None,
-        signal: None,
-        signal_average: None,
         tx_rate: Some(BitRate(mbit * 1_000_000)),
-        rx_rate: None,
-        expected_throughput: None,
-        rx_airtime_us: None,
-        tx_airtime_us: None,
+        queue: Some(TransmitQueue::default()),
+        ..Station::new(mac)
     }
 }
 
@@ -323,4 +315,48 @@ fn a_message_from_beyond_the_drivers_neighbours_is_no_neighbour() {
     b.world().stations.push(station(GATEWAY, 54));
     b.run(5000, |b| b.hear(&[LOW]));
     assert!(b.limit().is_some());
+}
+
+/// LBM at an access point, with and without a target delay: decided, not carried out.
+#[test]
+fn an_access_point_observes_the_marks_that_its_load_and_queues_demand() {
+    let lbm = |control: &str| {
+        let text = format!("role = \"access-point\"\n[control]\nuse = \"{control}\"\n");
+        let mut config = config(&text);
+        config.routing = super::super::config::Routing::Layer3;
+        let mut b = Bench::new("");
+        b.router.rig.config = config;
+        b.world().stations = vec![station(GATEWAY, 54)];
+        b
+    };
+    let load = |b: &mut Bench| {
+        // 40 of 54 Mbit/s.
+        let station = &mut b.world().stations[0];
+        station.tx_bytes = station.tx_bytes.map(|n| n + 500_000);
+        station.tx_packets = station.tx_packets.map(|n| n + 333);
+    };
+    let mut b = lbm("lbm");
+    b.run(10_000, |_| ());
+    assert_eq!(b.status()["marking"], Value::Null, "idle");
+    b.run(10_000, load);
+    let marking = b.status()["marking"].as_f64().unwrap();
+    // The load, with 84 octets for each packet, less the load without marks.
+    assert!((marking - (0.741 * 1584.0 / 1500.0 - 0.2)).abs() < 0.05, "{marking}");
+    assert!(
+        report::status_text(&serde_json::from_value(b.status()).unwrap()).contains("observed only")
+    );
+    // The target needs the lengths of the queues.
+    let mut b = lbm("lbm+pi");
+    let mut queued = |b: &mut Bench| {
+        load(b);
+        b.world().stations[0].queue =
+            Some(TransmitQueue { backlog_packets: 100, ..Default::default() });
+    };
+    b.run(30_000, &mut queued);
+    let long = b.status()["marking"].as_f64().unwrap();
+    assert!(long > marking, "a delay of 30 ms: {long}");
+    b.world().stations[0].queue = None;
+    b.run(30_000, |_| ());
+    let waits = b.status()["waits"].to_string();
+    assert!(waits.contains("lbm+pi cannot run") && waits.contains("queue"), "{waits}");
 }

@@ -117,10 +117,7 @@ pub fn check_control(
     if ports.iter().any(|p| p.mac.is_none()) {
         return Ok(None);
     }
-    let probe = Probe {
-        stations: ports.iter().any(|p| p.stations),
-        survey: ports.iter().any(|p| p.survey),
-    };
+    let probe = Probe::of(&ports);
     match offers::trial(config, probe) {
         Ok(()) => Ok(Some(probe)),
         Err(e) => Err(AgentError::Control {

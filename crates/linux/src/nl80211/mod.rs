@@ -75,8 +75,21 @@ mod sta_info {
     pub const RX_BYTES64: u16 = 23;
     pub const TX_BYTES64: u16 = 24;
     pub const EXPECTED_THROUGHPUT: u16 = 27;
+    pub const TID_STATS: u16 = 31;
     pub const RX_DURATION: u16 = 32;
     pub const TX_DURATION: u16 = 39;
+}
+
+/// `NL80211_TID_STATS_TXQ_STATS` of `enum nl80211_tid_stats`.
+const TID_TXQ_STATS: u16 = 6;
+
+/// `enum nl80211_txq_stats`.
+mod txq_stats {
+    pub const BACKLOG_BYTES: u16 = 1;
+    pub const BACKLOG_PACKETS: u16 = 2;
+    pub const DROPS: u16 = 4;
+    pub const ECN_MARKS: u16 = 5;
+    pub const OVERLIMIT: u16 = 6;
 }
 
 /// `enum nl80211_rate_info`.
@@ -143,6 +156,47 @@ pub struct Station {
     pub rx_airtime_us: Option<u64>,
     /// Airtime of sent frames, including retries, µs.
     pub tx_airtime_us: Option<u64>,
+    /// Queue of frames to it, over all traffic identifiers; of drivers with mac80211's queues.
+    pub queue: Option<TransmitQueue>,
+}
+
+impl Station {
+    /// Returns a neighbour of which only the address is known.
+    pub const fn new(mac: MacAddr) -> Self {
+        Station {
+            mac,
+            inactive_ms: None,
+            rx_bytes: None,
+            tx_bytes: None,
+            rx_packets: None,
+            tx_packets: None,
+            tx_retries: None,
+            tx_failed: None,
+            signal: None,
+            signal_average: None,
+            tx_rate: None,
+            rx_rate: None,
+            expected_throughput: None,
+            rx_airtime_us: None,
+            tx_airtime_us: None,
+            queue: None,
+        }
+    }
+}
+
+/// Queue of frames to a neighbour, without those that the driver holds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct TransmitQueue {
+    /// Bytes waiting.
+    pub backlog_bytes: u64,
+    /// Packets waiting.
+    pub backlog_packets: u32,
+    /// Packets that CoDel has dropped.
+    pub drops: u64,
+    /// Packets that CoDel has marked by ECN.
+    pub marks: u64,
+    /// Packets dropped because the queue was full.
+    pub overlimit: u64,
 }
 
 /// `enum nl80211_mpath_info`.
@@ -306,23 +360,7 @@ pub fn read_station(payload: &[u8]) -> Option<Station> {
             _ => {}
         }
     }
-    let mut station = Station {
-        mac: mac?,
-        inactive_ms: None,
-        rx_bytes: None,
-        tx_bytes: None,
-        rx_packets: None,
-        tx_packets: None,
-        tx_retries: None,
-        tx_failed: None,
-        signal: None,
-        signal_average: None,
-        tx_rate: None,
-        rx_rate: None,
-        expected_throughput: None,
-        rx_airtime_us: None,
-        tx_airtime_us: None,
-    };
+    let mut station = Station::new(mac?);
     // The wide forms of the byte counters take precedence over the narrow ones, in any order.
     let (mut rx64, mut tx64) = (None, None);
     for (kind, value) in nested(info) {
@@ -346,12 +384,36 @@ pub fn read_station(payload: &[u8]) -> Option<Station> {
             }
             RX_DURATION => station.rx_airtime_us = u64_of(value),
             TX_DURATION => station.tx_airtime_us = u64_of(value),
+            TID_STATS => station.queue = queue(value),
             _ => {}
         }
     }
     station.rx_bytes = rx64.or(station.rx_bytes);
     station.tx_bytes = tx64.or(station.tx_bytes);
     Some(station)
+}
+
+/// Sums the queues of a station's traffic identifiers; `None` if there are none.
+fn queue(value: &[u8]) -> Option<TransmitQueue> {
+    use txq_stats::*;
+    let queues = nested(value).flat_map(|(_, tid)| nested(tid));
+    let queues = queues.filter(|(kind, _)| *kind == TID_TXQ_STATS).map(|(_, queue)| queue);
+    let mut all: Option<TransmitQueue> = None;
+    for counters in queues {
+        let sum = all.get_or_insert_default();
+        for (kind, value) in nested(counters) {
+            let Some(n) = u32_of(value) else { continue };
+            match kind {
+                BACKLOG_BYTES => sum.backlog_bytes += u64::from(n),
+                BACKLOG_PACKETS => sum.backlog_packets = sum.backlog_packets.saturating_add(n),
+                DROPS => sum.drops += u64::from(n),
+                ECN_MARKS => sum.marks += u64::from(n),
+                OVERLIMIT => sum.overlimit += u64::from(n),
+                _ => {}
+            }
+        }
+    }
+    all
 }
 
 /// Reads a rate, in units of 100 kbit/s; 32 bits wide if 16 do not suffice.

@@ -104,6 +104,22 @@ fn a_station_with_wide_and_narrow_counters() {
             });
             nest(out, 14, |out| put_u32(out, 5, 8_667));
             put_u32(out, 27, 32_100);
+            nest(out, 31, |out| {
+                for tid in 1..=2 {
+                    nest(out, tid, |out| {
+                        put_u64(out, 1, 5);
+                        nest(out, 6, |out| {
+                            for (kind, value) in
+                                [(1, 3000), (2, 2), (4, 7), (5, 11), (6, 13), (9, 1)]
+                            {
+                                put_u32(out, kind, value);
+                            }
+                        });
+                    });
+                }
+                // One of management frames, without a queue.
+                nest(out, 17, |out| put_u64(out, 2, 3));
+            });
             put_u64(out, 32, 3_200);
             put_u64(out, 39, 3_900);
         });
@@ -124,6 +140,13 @@ fn a_station_with_wide_and_narrow_counters() {
         expected_throughput: Some(BitRate(32_100_000)),
         rx_airtime_us: Some(3_200),
         tx_airtime_us: Some(3_900),
+        queue: Some(TransmitQueue {
+            backlog_bytes: 6000,
+            backlog_packets: 4,
+            drops: 14,
+            marks: 22,
+            overlimit: 26,
+        }),
     };
     assert_eq!(read_station(&bytes), Some(want));
 }
@@ -170,6 +193,8 @@ fn stations_and_a_channel_of_stock_kernels_are_read() {
         expected_throughput: Some(BitRate(19_593_000)),
         rx_airtime_us: Some(0),
         tx_airtime_us: Some(0),
+        // hwsim has mac80211's queues since Linux 6.2.
+        queue: None,
     };
     assert_eq!(read_station(&older), Some(want));
     let newer = captured(include_str!("captured/station-6.12.hex"));
@@ -178,6 +203,7 @@ fn stations_and_a_channel_of_stock_kernels_are_read() {
         tx_rate: Some(BitRate(48_000_000)),
         rx_rate: Some(BitRate(48_000_000)),
         expected_throughput: Some(BitRate(18_562_000)),
+        queue: Some(TransmitQueue::default()),
         ..want
     };
     assert_eq!(read_station(&newer), Some(want));
