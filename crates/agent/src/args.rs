@@ -104,7 +104,7 @@ pub struct InitArgs {
     /// File to write; without it the configuration is printed
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Replace an existing file
+    /// Replace an existing file, of which a dated copy is kept
     #[arg(long)]
     pub force: bool,
     /// Interface to the mesh [default: the one over which the homes are reached]

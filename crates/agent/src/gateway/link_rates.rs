@@ -1,6 +1,10 @@
 //! Measured rates of the links to the gateway's neighbours, by the driver's station dump.
 
-use fairmesh_linux::nl80211::{Nl80211, Radio};
+use std::collections::BTreeSet;
+
+use fairmesh_linux::link::{self, Link as Interface};
+use fairmesh_linux::netlink::Netlink;
+use fairmesh_linux::nl80211::{Nl80211, Radio, Station, Survey};
 use fairmesh_linux::{Error, MacAddr};
 use fairmesh_units::{BitRate, Span, Time};
 
@@ -19,6 +23,62 @@ const MEDIAN_SAMPLES: usize = 9;
 
 /// Opens the radio of an interface.
 pub type OpenRadio = Box<dyn FnMut(&str) -> Result<Box<dyn Radio>, Error>>;
+
+/// Returns an interface with its ports and their ports.
+///
+/// Examples are a bridge under batman-adv, and the radios in it.
+pub(super) fn with_ports<'a>(links: &'a [Interface], name: &str) -> Vec<&'a Interface> {
+    let mut inside: BTreeSet<u32> =
+        links.iter().filter(|l| l.name == name).map(|l| l.index).collect();
+    for _ in 0..2 {
+        let ports = links.iter().filter(|l| l.controller.is_some_and(|c| inside.contains(&c)));
+        let ports: Vec<u32> = ports.map(|l| l.index).collect();
+        inside.extend(ports);
+    }
+    links.iter().filter(|l| inside.contains(&l.index)).collect()
+}
+
+/// All radios of an interface and its ports.
+struct Radios(Vec<Box<dyn Radio>>);
+
+impl Radios {
+    fn of_kernel(name: &str) -> Result<Radios, Error> {
+        let links = link::all(&mut Netlink::open()?)?;
+        let names = with_ports(&links, name).into_iter().map(|l| l.name.as_str());
+        let mut open: OpenRadio = Box::new(|name| Ok(Box::new(Nl80211::open(name)?)));
+        Radios::open(names, &mut open)
+    }
+
+    /// Opens those interfaces that have a station dump; fails if none has.
+    fn open<'a>(
+        names: impl Iterator<Item = &'a str>,
+        open: &mut OpenRadio,
+    ) -> Result<Radios, Error> {
+        let mut failed = Error::NoInterface("a radio".to_owned());
+        let mut radios = Vec::new();
+        for name in names {
+            match open(name).and_then(|mut radio| radio.stations().map(|_| radio)) {
+                Ok(radio) => radios.push(radio),
+                Err(e) => failed = e,
+            }
+        }
+        if radios.is_empty() { Err(failed) } else { Ok(Radios(radios)) }
+    }
+}
+
+impl Radio for Radios {
+    fn survey(&mut self) -> Result<Vec<Survey>, Error> {
+        self.0.first_mut().map_or_else(|| Ok(Vec::new()), |radio| radio.survey())
+    }
+
+    fn stations(&mut self) -> Result<Vec<Station>, Error> {
+        let mut all = Vec::new();
+        for radio in &mut self.0 {
+            all.extend(radio.stations()?);
+        }
+        Ok(all)
+    }
+}
 
 /// A station that the configuration names.
 #[derive(Debug)]
@@ -44,9 +104,9 @@ impl LinkRates {
         LinkRates { open, radio: None, due: Time::ZERO, links: Vec::new() }
     }
 
-    /// Returns a reader of this machine's radios.
+    /// Returns a reader of this machine's radios: the interface, and those below it.
     pub fn of_kernel() -> Self {
-        Self::new(Box::new(|name| Ok(Box::new(Nl80211::open(name)?) as Box<dyn Radio>)))
+        Self::new(Box::new(|name| Ok(Box::new(Radios::of_kernel(name)?) as Box<dyn Radio>)))
     }
 
     /// Reads the stations when due; returns each neighbour's median rate, `None` if unknown.
@@ -156,6 +216,44 @@ mod tests {
         let last = seen.iter().map(|&(mbit, n)| at(10 * n, 1000 * n as u32, mbit)).last().unwrap();
         assert_eq!(last, Some(vec![Some(BitRate(24_000_000)), None]));
         assert_eq!(at(300, 10_010, 1), last, "10 packets say nothing");
+    }
+
+    /// A mesh interface of batman-adv has no stations; its ports have.
+    #[test]
+    fn stations_of_all_ports_count() {
+        let link = |index, name: &str, controller| Interface {
+            index,
+            name: name.into(),
+            kind: None,
+            mac: None,
+            header: 14,
+            maps_priorities: false,
+            up: true,
+            mtu: 1500,
+            controller,
+            counters: Default::default(),
+        };
+        let links = [
+            link(1, "lo", None),
+            link(2, "bat0", None),
+            link(3, "br0", Some(2)),
+            link(4, "wlan0", Some(3)),
+            link(5, "wlan1", Some(2)),
+            link(6, "wlan2", None),
+        ];
+        let names: Vec<_> = with_ports(&links, "bat0").iter().map(|l| l.name.as_str()).collect();
+        assert_eq!(names, ["bat0", "br0", "wlan0", "wlan1"]);
+        let mut open: OpenRadio = Box::new(|name| match name.strip_prefix("wlan") {
+            Some(n) => {
+                let stations = vec![station(n.parse().unwrap(), 100, 54)];
+                Ok(Box::new(Fake(Rc::new(RefCell::new(stations)))) as Box<dyn Radio>)
+            }
+            None => Err(Error::NoInterface(name.into())),
+        });
+        let mut radios = Radios::open(names.into_iter(), &mut open).unwrap();
+        let macs: Vec<u8> = radios.stations().unwrap().iter().map(|s| s.mac.0[5]).collect();
+        assert_eq!(macs, [0, 1]);
+        assert!(Radios::open(["lo", "br0"].into_iter(), &mut open).is_err());
     }
 
     #[test]

@@ -202,7 +202,12 @@ fn five_commands_with_routes_and_a_map() {
     let (code, _, err) = init(&b, &of_map);
     assert!(code == 2 && err.contains("exists; expected a free path, or --force"), "{err}");
     let forced = [&of_map[..], &["--force"]].concat();
-    assert_eq!(init(&b, &forced).0, 0);
+    std::fs::write(&file, "mode = \"apply\"\n").unwrap();
+    let (code, found, err) = init(&b, &forced);
+    let copy = found["replaced"]["copy"].as_str().unwrap_or_default();
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(std::fs::read_to_string(copy).unwrap(), "mode = \"apply\"\n", "{found}");
+    assert!(found["replaced"]["differences"].to_string().contains("\"apply\\\""), "{found}");
     // Invalid names are refused by the reader, and counted.
     for name in ["a\\nb = 1", "\\u001b[2J", "\\u202e", &"x".repeat(10_000), "(unmapped)"] {
         std::fs::write(&map, graph(name)).unwrap();

@@ -11,6 +11,7 @@ use fairmesh_linux::nl80211::{Nl80211, Radio, RadioMode};
 use super::ask::Candidate;
 use super::{InterfaceChoice, Station, Survey};
 use crate::gateway::config::Subscriber;
+use crate::gateway::link_rates::with_ports;
 
 /// Documentation addresses (RFC 5737, RFC 3849): their routes are the default routes.
 const DEFAULT_ROUTE_ADDRESSES: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
@@ -127,18 +128,10 @@ pub(super) fn check_mesh(
 
 /// Adds the stations of the mesh interface and of its ports, with their rates.
 pub(super) fn stations(links: &[Link], mesh: &str, survey: &mut Survey) {
-    let Some(top) = links.iter().find(|l| l.name == mesh) else { return };
-    let mut inside = BTreeSet::from([top.index]);
-    // Ports of ports, such as those of a bridge under batman-adv.
-    for _ in 0..2 {
-        let ports = links.iter().filter(|l| l.controller.is_some_and(|c| inside.contains(&c)));
-        let ports: Vec<u32> = ports.map(|l| l.index).collect();
-        inside.extend(ports);
-    }
     let names: BTreeMap<_, _> =
         survey.homes.iter().flat_map(|h| h.macs.iter().map(|mac| (*mac, h.name.clone()))).collect();
     let mut used = BTreeSet::new();
-    for link in links.iter().filter(|l| inside.contains(&l.index)) {
+    for link in with_ports(links, mesh) {
         let found = Nl80211::open(&link.name).and_then(|mut radio| radio.stations());
         for station in found.unwrap_or_default() {
             let own = names.get(&station.mac).filter(|name| !used.contains(*name));

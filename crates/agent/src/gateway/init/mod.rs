@@ -5,6 +5,7 @@
 
 mod ask;
 mod interfaces;
+mod previous;
 mod text;
 
 use std::io::{self, Write};
@@ -21,9 +22,11 @@ pub use ask::{QueriedSource, SourceKind};
 pub use text::{configuration, summary};
 
 use self::ask::Candidate;
+use self::previous::Previous;
 use super::config::{Config, Discover, Endpoint, Subscriber};
 use super::governor::Governor;
 use super::report;
+use crate::daemon::runtime::wall_clock;
 use crate::daemon::store;
 use crate::error::AgentError;
 use crate::json;
@@ -48,7 +51,7 @@ pub struct InitOptions {
     pub olsr: Option<SocketAddr>,
     /// File to write; without it the configuration is printed.
     pub output: Option<PathBuf>,
-    /// Replaces an existing file.
+    /// Replaces an existing file, of which a dated copy is kept.
     pub force: bool,
     /// Prints one JSON object.
     pub json: bool,
@@ -164,7 +167,11 @@ pub fn init(options: &InitOptions, out: &mut dyn Write) -> Result<(), AgentError
     }
     let survey = survey(options)?;
     let text = if survey.is_complete() { Some(proven(&survey)?) } else { None };
+    let mut replaced = None;
     if let (Some(text), Some(path)) = (&text, &options.output) {
+        if options.force {
+            replaced = Previous::keep(path, text, wall_clock())?;
+        }
         write(path, text, options.force)?;
     }
     let written = options.output.as_ref().filter(|_| text.is_some());
@@ -175,6 +182,8 @@ pub fn init(options: &InitOptions, out: &mut dyn Write) -> Result<(), AgentError
             complete: bool,
             written: Option<&'a Path>,
             configuration: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            replaced: Option<&'a Previous>,
             #[serde(flatten)]
             survey: &'a Survey,
         }
@@ -182,11 +191,16 @@ pub fn init(options: &InitOptions, out: &mut dyn Write) -> Result<(), AgentError
         let configuration = text.as_deref();
         let complete = survey.is_complete();
         let schema = report::SCHEMA;
-        json::print(out, &Output { schema, complete, written, configuration, survey: &survey })?;
+        let replaced = replaced.as_ref();
+        let survey = &survey;
+        json::print(out, &Output { schema, complete, written, configuration, replaced, survey })?;
     } else if let (Some(text), None) = (&text, &options.output) {
         out.write_all(text.as_bytes())?;
     } else {
         out.write_all(summary(&survey, written.map(PathBuf::as_path)).as_bytes())?;
+        if let Some(replaced) = &replaced {
+            out.write_all(replaced.text().as_bytes())?;
+        }
     }
     if survey.is_complete() { Ok(()) } else { Err(AgentError::Incomplete) }
 }

@@ -54,8 +54,65 @@ fn a_survey_becomes_a_configuration_that_observes() {
     assert_eq!(config.mechanism.to_string(), "pfrc+bursts");
     let rates: Vec<_> = config.neighbours.iter().map(|n| n.rate.0).collect();
     assert_eq!(rates, [54_000_000, 6_500_000]);
-    assert_eq!(config.neighbours[0].capacity.0, 22_500_000);
-    assert!(config.neighbours[1].capacity < config.neighbours[1].rate, "as computed");
+    assert!(proven(&survey).unwrap().contains("#capacity = \"22500 kbit/s\" # expected"));
+    assert!(config.neighbours.iter().all(|n| n.capacity < n.rate), "as computed");
+}
+
+/// Links that `init` writes follow the driver's rates in the daemon.
+#[test]
+fn rates_of_found_neighbours_follow_the_station_dump() {
+    use fairmesh_linux::nl80211;
+    use fairmesh_units::{Span, Time};
+
+    use crate::gateway::governor::ClassIds;
+    use crate::gateway::link_rates::LinkRates;
+
+    /// A radio with one station, which is sent 100 packets between two dumps.
+    struct Fake(u32);
+    impl nl80211::Radio for Fake {
+        fn survey(&mut self) -> Result<Vec<nl80211::Survey>, fairmesh_linux::Error> {
+            Ok(Vec::new())
+        }
+        fn stations(&mut self) -> Result<Vec<nl80211::Station>, fairmesh_linux::Error> {
+            self.0 += 100;
+            Ok(vec![nl80211::Station {
+                mac: MacAddr([2, 0xfc, 0, 0, 0, 1]),
+                inactive_ms: None,
+                rx_bytes: None,
+                tx_bytes: None,
+                rx_packets: None,
+                tx_packets: Some(self.0),
+                tx_retries: None,
+                tx_failed: None,
+                signal: None,
+                signal_average: None,
+                tx_rate: Some(BitRate(6_000_000)),
+                rx_rate: None,
+                expected_throughput: None,
+                rx_airtime_us: None,
+                tx_airtime_us: None,
+            }])
+        }
+    }
+
+    let mut survey = whole();
+    survey.neighbours =
+        vec![station(1, Some(54_000_000), Some(22_500_000)), station(2, Some(24_000_000), None)];
+    let config = Config::parse("x", &proven(&survey).unwrap()).unwrap();
+    let macs: Vec<_> = config.neighbours.iter().map(|n| n.mac.unwrap().0[5]).collect();
+    assert_eq!(macs, [1, 2]);
+    let mut governor = Governor::new(&config, ClassIds::default(), Time::ZERO).unwrap();
+    let before = governor.bound().unwrap();
+    let mut rates = LinkRates::new(Box::new(|_| Ok(std::boxed::Box::new(Fake(0)) as _)));
+    for second in (0..200).step_by(10) {
+        let now = Time::ZERO + Span::from_secs(second);
+        if let Some(rates) = rates.look(now, "mesh0", &config.neighbours) {
+            governor.measure(now, &rates).unwrap();
+        }
+    }
+    let rates: Vec<_> = governor.links().iter().map(|n| n.rate.0).collect();
+    assert_eq!(rates, [6_000_000, 24_000_000], "the second is not in the dump");
+    assert!(governor.bound().unwrap().0 * 2 < before.0);
 }
 
 /// Every source's keys can be read again.
@@ -143,7 +200,7 @@ proptest! {
         prop_assert_eq!(config.unwrap().discover, Some(survey.discover.clone()));
         for line in written.split('\n').filter(|l| !l.is_empty() && !l.starts_with('#')) {
             let known = ["[", "mode ", "unmapped ", "interface ", "use ", "name ", "rate ", "weight ",
-                "netjson ", "babel ", "plan "];
+                "netjson ", "babel ", "plan ", "mac "];
             prop_assert!(known.iter().any(|k| line.starts_with(k)), "{line:?}");
         }
         let shown = summary(&survey, None);

@@ -25,7 +25,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns untrusted text on one line, safe in a comment and on a terminal.
-fn line(text: &str) -> String {
+pub(super) fn line(text: &str) -> String {
     let shown = |c: char| if is_shown(c) { c } else { '\u{fffd}' };
     let mut out: String = text.chars().take(MAX_LINE_CHARS).map(shown).collect();
     if text.chars().nth(MAX_LINE_CHARS).is_some() {
@@ -109,10 +109,10 @@ pub fn configuration(survey: &Survey) -> String {
         put("use = \"pfrc+bursts\"");
         put("");
         put(
-            "# Direct neighbours, with the rates at which the driver sends to them now. They bound every limit:",
+            "# Direct neighbours, with the rates at which the driver sends to them. They bound every limit. By `mac` the",
         );
         put(
-            "# replace `rate` by a measured `capacity` where frames are aggregated (802.11n and later).",
+            "# daemon follows the driver's rates; replace `rate` and `mac` by a measured `capacity` to fix the bound.",
         );
     }
     for n in usable {
@@ -121,8 +121,9 @@ pub fn configuration(survey: &Survey) -> String {
         put("[[neighbour]]");
         put(&format!("name = {}", quoted(&n.name)));
         put(&format!("rate = {}", kbit(rate(n).unwrap_or_default())));
+        put(&format!("mac = \"{}\"", n.mac));
         if let Some(expected) = expected(n) {
-            put(&format!("capacity = {} # expected by the driver's rate control", kbit(expected)));
+            put(&format!("#capacity = {} # expected by the driver's rate control", kbit(expected)));
         }
     }
     put("");
