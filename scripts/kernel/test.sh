@@ -44,7 +44,7 @@ cp scripts/kernel/inside.sh "$stage/"
 # `make test` has built the whole workspace, so nothing is built again.
 read -r -a what <<< "${FAIRMESH_KERNEL_BUILT:--p fairmesh-linux -p fairmesh-agent -p fairmesh-emulator}"
 "$cargo" test --quiet --locked --no-run --message-format=json "${what[@]}" > "$dir/kernel/built.json" || fail "the tests do not build"
-programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|plane|groups|rates|marks|radio|minstrel|gateway|kernel|system|root'}
+programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|plane|groups|rates|marks|next_hops|radio|minstrel|gateway|kernel|system|root'}
 sed -nE 's/.*"executable":"([^"]*\/deps\/('"$programs"')-[0-9a-f]*)".*/\1 \2/p' "$dir/kernel/built.json" | while read -r path name; do
     # A backtrace needs names, not lines; the machine has little memory.
     objcopy --strip-debug "$path" "$stage/test-$name"

@@ -38,8 +38,8 @@ pub use error::Error;
 pub use ipnet::IpNet;
 pub use mac::MacAddr;
 pub use shaper::{
-    Bypass, ClassCounters, ClassId, Classifier, Deviation, Direction, FREE_PRIORITY, Features,
-    HtbShaper, Installed, Interface, InterfaceCounters, Layout, LayoutError, LeafChoice, LeafKind,
-    LocalPlace, LocalShaper, RateChange, Relaid, Removed, SentCounters, Shaper, Side, Slot,
-    Subscriber, Verification,
+    AirtimeSample, AirtimeShares, Bypass, ClassCounters, ClassId, Classifier, Deviation, Direction,
+    FREE_PRIORITY, Features, HtbShaper, Installed, Interface, InterfaceCounters, Layout,
+    LayoutError, LeafChoice, LeafKind, LocalPlace, LocalShaper, NextHopShaper, RateChange, Relaid,
+    Removed, SentCounters, Shaper, Side, Slot, Subscriber, Verification,
 };

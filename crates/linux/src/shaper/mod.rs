@@ -4,12 +4,15 @@
 //! wire, by source as the mesh knows it (before any address translation). Every subscriber has one class in each
 //! direction; unmapped traffic has a class without a limit.
 
+mod airtime;
 mod htb;
 pub(crate) mod layout;
 pub(crate) mod slot;
 
+pub use airtime::{AirtimeSample, AirtimeShares};
 pub use htb::HtbShaper;
 pub use htb::local::{FREE_PRIORITY, LocalPlace, LocalShaper};
+pub use htb::next_hops::NextHopShaper;
 pub(crate) use htb::place::Place;
 pub use layout::{Bypass, Interface, Layout, LayoutError, LeafChoice, LeafKind, Subscriber};
 pub use slot::{ClassId, Direction, Side, Slot};

@@ -2,6 +2,7 @@
 
 use super::stats::Dumped;
 use super::{Handle, Head, attributes, nest, put, put_kind, put_str, put_u32};
+use crate::mac::MacAddr;
 
 const TCA_OPTIONS: u16 = libc::TCA_OPTIONS;
 const TCA_U32_CLASSID: u16 = 1;
@@ -105,6 +106,36 @@ pub fn write(
     }
 }
 
+/// Most addresses of [`write_destinations`]: the kernel takes 4096 instructions.
+pub const MAX_DESTINATIONS: usize = 512;
+
+/// Appends a message about a filter that sends frames to classes by Ethernet destination.
+///
+/// It is the only one of its priority. Creating it again replaces it, without a moment between. Other frames match
+/// nothing.
+pub fn write_destinations(
+    out: &mut Vec<u8>,
+    index: u32,
+    root: Handle,
+    prio: u16,
+    classes: &[(MacAddr, Handle)],
+) {
+    let info = u32::from(prio) << 16 | u32::from((libc::ETH_P_ALL as u16).to_be());
+    Head { index, handle: Handle(1), parent: root, info }.write(out);
+    let mut program = Vec::with_capacity(5 * classes.len() + 1);
+    for (MacAddr([a, b, c, d, e, f]), class) in classes {
+        program.extend([
+            LD_WORD(0),
+            JEQ_ELSE(u32::from_be_bytes([*a, *b, *c, *d]), 3), // else to the next address
+            LD_HALF(4),
+            JEQ_ELSE(u32::from_be_bytes([0, 0, *e, *f]), 1),
+            RET_K(class.0),
+        ]);
+    }
+    program.push(RET_K(0));
+    bpf(out, &program);
+}
+
 /// A loaded eBPF program as a filter; its result is the packet's fate (`direct-action`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttachedBpf<'a> {
@@ -146,6 +177,18 @@ type Instruction = [u8; 8];
 const LD_MARK: Instruction = instruction(0x20, 0xffff_f014);
 /// `BPF_RET | BPF_A`: the class is the loaded value; 0 means no match.
 const RET_A: Instruction = instruction(0x16, 0);
+
+/// `BPF_LD | BPF_W | BPF_ABS`: load four bytes of the frame.
+#[allow(non_snake_case)]
+const fn LD_WORD(at: u32) -> Instruction {
+    instruction(0x20, at)
+}
+
+/// `BPF_LD | BPF_H | BPF_ABS`: load two bytes of the frame.
+#[allow(non_snake_case)]
+const fn LD_HALF(at: u32) -> Instruction {
+    instruction(0x28, at)
+}
 
 /// `BPF_RET | BPF_K`: the class is `value`.
 #[allow(non_snake_case)]

@@ -123,12 +123,7 @@ impl LocalShaper {
         let mut batch = Batch::new();
         self.port.local(&mut batch, rate.map(frames), self.burst);
         let refused = self.netlink.apply(&mut batch)?;
-        match self.port.refused(refused, "changing the limit") {
-            Err(e) if matches!(e.errno(), Some(libc::ENOENT | libc::EINVAL)) => {
-                Err(self.port.gone("another program removed or replaced them"))
-            }
-            other => other,
-        }
+        self.port.refused(refused, "changing the limit").map_err(|e| self.port.gone_or(e))
     }
 
     /// Reads the counters of local traffic, as frames.
@@ -145,10 +140,7 @@ impl LocalShaper {
         match self.netlink.get("a class", kind, |out| head.write(out), read) {
             Ok(Some(stats)) => Ok(stats),
             Ok(None) => Err(self.port.gone("there is no such class")),
-            Err(e) if matches!(e.errno(), Some(libc::ENOENT | libc::EINVAL)) => {
-                Err(self.port.gone("another program removed or replaced them"))
-            }
-            Err(e) => Err(self.port.lost(e)),
+            Err(e) => Err(self.port.gone_or(e)),
         }
     }
 

@@ -20,6 +20,7 @@ mod foreign;
 mod groups;
 mod leaves;
 pub(crate) mod local;
+pub(crate) mod next_hops;
 pub(crate) mod place;
 mod sides;
 mod tree;

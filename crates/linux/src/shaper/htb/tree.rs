@@ -149,6 +149,12 @@ impl Port {
         self.put(batch, self.class(ids::UNMAPPED), self.root(), &class, CREATE);
     }
 
+    /// Adds or changes the class of a next hop.
+    pub fn next_hop(&self, batch: &mut Batch, minor: u16, limit: Option<BitRate>, burst: u32) {
+        let class = Class::limited(limit, 1514, 1).bursting(burst);
+        self.put(batch, self.class(minor), self.root(), &class, CREATE);
+    }
+
     /// Adds the class for testing a classifier.
     pub fn trial(&self, batch: &mut Batch, tree: Handle) -> Handle {
         let class = self.trial_class(tree);
@@ -344,6 +350,16 @@ impl Port {
     /// Returns the error that our tree is no longer there.
     pub fn gone(&self, what: &str) -> Error {
         Error::Gone { interface: self.name.clone(), what: what.to_owned() }
+    }
+
+    /// Converts the kernel's error about a missing class or tree.
+    pub fn gone_or(&self, error: Error) -> Error {
+        match error.errno() {
+            Some(libc::ENOENT | libc::EINVAL) => {
+                self.gone("another program removed or replaced them")
+            }
+            _ => self.lost(error),
+        }
     }
 
     /// Names the interface in the error if it is missing.
