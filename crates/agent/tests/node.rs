@@ -17,6 +17,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use fairmesh_agent::node::machine::{Kernel, Machine};
+use fairmesh_control::Marking;
+use fairmesh_linux::Interface;
+use fairmesh_units::Probability;
 use namespace::{Namespace, ip, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -355,4 +359,67 @@ fn what_cannot_work_is_refused_or_named() {
         middle.log()
     );
     assert_eq!(middle.end(Signal::SIGTERM), Some(0));
+}
+
+/// Counters of ECN codepoints of received packets (`/proc/net/netstat`).
+fn received_ce(ns: &Namespace) -> u64 {
+    let text = ns.within(|| std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap());
+    let mut lines = text.lines().filter(|l| l.starts_with("IpExt:")).map(str::split_whitespace);
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let found = names.zip(values).find(|(name, _)| *name == "InCEPkts").unwrap();
+    found.1.parse().unwrap()
+}
+
+/// The marks of an access point, from the call of its mechanism to the receiver's counter.
+#[test]
+fn marks_reach_the_receiver_and_end_with_the_router() {
+    let Some(_one) = root("marks_reach_the_receiver") else { return };
+    let [gateway, middle, far] = chain();
+    let name = |n: &str| Interface::new(n).unwrap();
+    let places = [name("m0"), name("m1")];
+    let sink = gateway.ns.udp("10.5.0.1:6000");
+    let from = far.ns.udp("10.6.0.3:6000");
+    nix::sys::socket::setsockopt(&from, nix::sys::socket::sockopt::Ipv4Tos, &2).unwrap();
+    middle.eventually("a path", || (blast(&from, &sink, 1) == 1).then_some(()));
+    let kernel = middle.ns.within({
+        let places = places.clone();
+        move || {
+            let mut kernel = Kernel::new(&[], Box::new(|| true));
+            kernel.marks()?;
+            kernel.mark(&places, None, Probability(0.25), Marking { even: true }).unwrap();
+            Ok::<_, String>(kernel)
+        }
+    });
+    let mut kernel = match kernel {
+        Ok(kernel) => kernel,
+        Err(e) => {
+            let _ = writeln!(std::io::stderr(), "SKIPPED marks_reach_the_receiver: {e}");
+            assert!(std::env::var_os("FAIRMESH_NO_SKIP").is_none(), "nothing may be skipped here");
+            return;
+        }
+    };
+    let before = received_ce(&gateway.ns);
+    assert_eq!(blast(&from, &sink, 100), 100);
+    let marked = received_ce(&gateway.ns) - before;
+    assert!((24..=26).contains(&marked), "a quarter of 100: {marked}");
+    // A renewal changes the chance and keeps the program.
+    let missing = middle.ns.within(move || {
+        kernel.mark(&places, None, Probability(0.0), Marking { even: true }).unwrap();
+        let missing = kernel.mark(&[name("none")], None, Probability(0.5), Marking { even: true });
+        (kernel, missing.unwrap_err().to_string())
+    });
+    assert!(missing.1.contains("no interface `none`"), "{}", missing.1);
+    let before = received_ce(&gateway.ns);
+    assert_eq!(blast(&from, &sink, 100), 100);
+    assert_eq!(received_ce(&gateway.ns), before, "no marks");
+    middle.ns.within(move || {
+        let mut kernel = missing.0;
+        kernel
+            .mark(&[Interface::new("m0").unwrap()], None, Probability(1.0), Marking { even: true })
+            .unwrap();
+        kernel.unmark();
+    });
+    assert_eq!(blast(&from, &sink, 100), 100);
+    assert_eq!(received_ce(&gateway.ns), before, "ended");
+    assert!(!middle.ns.sh("tc filter show dev m0 egress").contains("fairmesh"));
 }

@@ -50,7 +50,7 @@ impl CheckLine {
     }
 
     /// Returns a line with an error that is a warning of `run`.
-    fn warning(what: &'static str, result: Result<String, String>) -> Self {
+    pub(crate) fn warning(what: &'static str, result: Result<String, String>) -> Self {
         CheckLine { stops: false, ..CheckLine::of(what, result) }
     }
 

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use fairmesh_control::{Ability, Needs};
+use fairmesh_linux::bpf::Marker;
 use fairmesh_linux::{LocalPlace, LocalShaper, Removed};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -106,7 +108,15 @@ fn check(a: &ConfigArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         Err(e) => Err(e.to_string()),
     };
     lines.push(CheckLine::of("control", control));
-    if config.mode == Mode::Apply {
+    let marking = |needs: Vec<Needs>| needs.iter().any(|n| n.abilities.has(Ability::Mark));
+    if marking(config.mechanism.all_needs()) {
+        let text = machine.marks().map(|()| "the kernel runs the program that marks".to_owned());
+        lines.push(match config.mode {
+            Mode::Apply => CheckLine::of("marks", text),
+            Mode::Observe => CheckLine::warning("marks", text),
+        });
+    }
+    if config.mode == Mode::Apply && !marking(config.mechanism.all_needs()) {
         for place in config.places() {
             let free = LocalShaper::check(&place).map_err(|e| e.to_string());
             let text = free.map(|()| format!("{} is free for a limit", place.interface));
@@ -160,6 +170,9 @@ fn reset(a: &ConfigArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let mut removed = Removed::default();
     for place in &places {
         removed.add(LocalShaper::remove(place)?);
+    }
+    for interface in config.marked() {
+        removed.add(Marker::remove(&interface)?);
     }
     if a.json {
         return json::print(out, &removed);

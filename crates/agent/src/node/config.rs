@@ -60,6 +60,7 @@ struct Draft {
     interfaces: Vec<Interface>,
     routing: Option<Routing>,
     batman: Option<Interface>,
+    wired: Option<Interface>,
     role: Role,
     key: Option<PathBuf>,
     #[serde(deserialize_with = "text::deserialize")]
@@ -95,6 +96,8 @@ pub struct Config {
     pub routing: Routing,
     /// The batman-adv interface; used with [`Routing::BatmanAdv`].
     pub batman: Interface,
+    /// Interface to the wire behind an access point, where traffic of its hosts is marked.
+    pub wired: Option<Interface>,
     /// Role of this router.
     pub role: Role,
     /// File with the key that all routers share.
@@ -158,6 +161,11 @@ impl Config {
         places.swap_remove(at)
     }
 
+    /// Interfaces at which packets are marked as they leave.
+    pub fn marked(&self) -> Vec<Interface> {
+        self.interfaces.iter().chain(&self.wired).cloned().collect()
+    }
+
     /// True if a running daemon can continue with the other configuration.
     pub fn same_place(&self, other: &Config) -> bool {
         let place = |c: &Config| Config {
@@ -211,6 +219,18 @@ fn build(draft: &Draft) -> Result<Config> {
             "the interfaces below it, which `batctl if` lists",
         );
     }
+    let wired = draft.wired.clone();
+    if wired.is_some() && draft.role != Role::AccessPoint {
+        return refused(
+            KeyPath::from("wired"),
+            format!("it is not used with role = \"{}\"", draft.role.name()),
+            "role = \"access-point\", or no key `wired`",
+        );
+    }
+    if let Some(wired) = wired.as_ref().filter(|w| draft.interfaces.contains(w)) {
+        let found = format!("{wired} is one of the interfaces to the wireless hosts");
+        return refused(KeyPath::from("wired"), found, "the interface to the wire");
+    }
     for (key, rate) in [("rate", draft.rate), ("capacity", draft.capacity)] {
         if rate.is_some_and(|r| !(text::MIN_RATE..=text::MAX_RATE).contains(&r)) {
             let range = "1 kbit/s to 1 Tbit/s";
@@ -235,6 +255,7 @@ fn build(draft: &Draft) -> Result<Config> {
         interfaces: draft.interfaces.clone(),
         routing,
         batman,
+        wired,
         role: draft.role,
         key: path(&draft.key, "key", KEY)?,
         rate: draft.rate,
@@ -275,6 +296,9 @@ mod tests {
         of(refused("interfaces = [\"m\"]\nrouting = \"ospf\"\n"), [":2:", "ospf", "layer3"]);
         of(refused("interfaces = [\"m\", \"m\"]\nrouting = \"hwmp\"\n"), [":1:", "twice", "once"]);
         of(more("batman = \"bat1\""), [":3: batman", "not used", "routing = \"batman-adv\""]);
+        of(more("wired = \"eth0\""), [":3: wired", "role = \"router\"", "access-point"]);
+        let both = "role = \"access-point\"\nwired = \"mesh0\"";
+        of(more(both), [":4: wired", "mesh0 is one of", "the interface to the wire"]);
         of(more("mode = \"on\""), [":3:", "on", "observe"]);
         of(more("role = \"ap\""), [":3:", "ap", "access-point"]);
         of(more("key = \"node.key\""), [":3: key", "node.key", "an absolute path"]);

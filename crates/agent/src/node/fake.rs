@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use fairmesh_control::Channel;
+use fairmesh_control::{Channel, Marking};
 use fairmesh_linux::nl80211::Station;
 use fairmesh_linux::{Error, Interface, LocalPlace, MacAddr, Removed};
-use fairmesh_units::{BitRate, Span};
+use fairmesh_units::{BitRate, Probability, Span};
 
 use super::machine::{LocalCounters, Machine, Port};
 
@@ -33,6 +33,10 @@ pub(crate) struct World {
     pub installs: u32,
     /// Number of changed limits.
     pub rates: u32,
+    /// Marks in force: interfaces, chance, distribution.
+    pub marks: Option<(Vec<Interface>, f64, Marking)>,
+    /// Number of times that marks were set or renewed.
+    pub renewals: u32,
     /// True if the class cannot be installed or is gone.
     pub broken: bool,
 }
@@ -47,6 +51,7 @@ impl Fake {
             stations: true,
             survey: true,
             queues: true,
+            marks: true,
         };
         let fake = Fake::default();
         fake.0.borrow_mut().ports = (0..ports).map(port).collect();
@@ -112,6 +117,24 @@ impl Machine for Fake {
     fn sample(&mut self) -> Result<LocalCounters, Error> {
         let world = self.0.borrow();
         world.class.as_ref().map(|_| world.counters).ok_or_else(gone)
+    }
+    fn mark(
+        &mut self,
+        interfaces: &[Interface],
+        _: Option<MacAddr>,
+        chance: Probability,
+        how: Marking,
+    ) -> Result<(), Error> {
+        let mut world = self.0.borrow_mut();
+        if world.broken {
+            return Err(gone());
+        }
+        world.marks = Some((interfaces.to_vec(), chance.0, how));
+        world.renewals += 1;
+        Ok(())
+    }
+    fn unmark(&mut self) {
+        self.0.borrow_mut().marks = None;
     }
     fn remove(&mut self, _: &LocalPlace) -> Result<Removed, Error> {
         self.0.borrow_mut().class = None;

@@ -6,14 +6,15 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use fairmesh_control::Channel;
+use fairmesh_control::{Channel, Marking};
+use fairmesh_linux::bpf::{MarkRule, Marker, Spacing};
 use fairmesh_linux::link::{self, Link};
 use fairmesh_linux::netlink::Netlink;
 use fairmesh_linux::nl80211::{Nl80211, Radio, Station, Survey};
 use fairmesh_linux::{
     Error, FREE_PRIORITY, Interface, LocalPlace, LocalShaper, MacAddr, Removed, broadcast,
 };
-use fairmesh_units::{BitRate, Span};
+use fairmesh_units::{BitRate, Probability, Span};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::config::PORT;
@@ -23,6 +24,9 @@ use super::message::MAX_MESSAGE;
 const MAX_AT_ONCE: usize = 64;
 /// Least time between two wake-ups of the loop.
 const MIN_WAKE_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Time after which marks end unless they are renewed.
+pub const MARK_LIFETIME: Span = Span::from_secs(5);
 
 /// State of a mesh interface.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -39,6 +43,8 @@ pub struct Port {
     pub survey: bool,
     /// True if its driver reports the queue of each neighbour, as far as there are neighbours.
     pub queues: bool,
+    /// True if packets can be marked as they leave it.
+    pub marks: bool,
 }
 
 /// Counters of local traffic, in IP bytes.
@@ -99,6 +105,23 @@ pub trait Machine {
     /// See [`LocalShaper::sample`].
     fn sample(&mut self) -> Result<LocalCounters, Error>;
 
+    /// Marks packets by ECN as they leave some interfaces, for at most [`MARK_LIFETIME`].
+    ///
+    /// Repeated calls renew it. `to`: their next hop; `None`: every one without a chance of its own.
+    ///
+    /// # Errors
+    /// The kernel has no eBPF, an interface is gone, or another program has removed the marks.
+    fn mark(
+        &mut self,
+        interfaces: &[Interface],
+        to: Option<MacAddr>,
+        chance: Probability,
+        how: Marking,
+    ) -> Result<(), Error>;
+
+    /// Ends all marks.
+    fn unmark(&mut self);
+
     /// Removes our classes and rules at this place.
     ///
     /// # Errors
@@ -128,6 +151,9 @@ pub struct Kernel {
     interfaces: Vec<Opened>,
     netlink: Option<Netlink>,
     shaper: Option<LocalShaper>,
+    /// Obstacle of marks, once it is known.
+    marks: Option<Result<(), String>>,
+    markers: Vec<(Interface, Marking, Marker)>,
     wake: std::sync::Arc<Wake>,
 }
 
@@ -136,7 +162,23 @@ impl Kernel {
     pub fn new(interfaces: &[Interface], wake: Wake) -> Self {
         let opened = |name: &Interface| Opened { name: name.clone(), radio: None, carrier: None };
         let interfaces = interfaces.iter().map(opened).collect();
-        Kernel { interfaces, netlink: None, shaper: None, wake: std::sync::Arc::new(wake) }
+        Kernel {
+            interfaces,
+            netlink: None,
+            shaper: None,
+            marks: None,
+            markers: Vec::new(),
+            wake: std::sync::Arc::new(wake),
+        }
+    }
+
+    /// Returns the obstacle of marks on this kernel.
+    ///
+    /// # Errors
+    /// The obstacle.
+    pub fn marks(&mut self) -> Result<(), String> {
+        let load = || Marker::load(MarkRule::default()).map(drop).map_err(|e| e.to_string());
+        self.marks.get_or_insert_with(load).clone()
     }
 
     fn find(&mut self, name: &str) -> Result<Link, Error> {
@@ -206,6 +248,7 @@ impl Machine for Kernel {
             opened.open(&link, &self.wake);
             let radio = opened.radio.is_some();
             let talks = opened.carrier.is_some() && link.up;
+            let marks = self.marks().is_ok();
             let queues = radio && self.stations(at).iter().all(|s| s.queue.is_some());
             ports.push(Port {
                 mac: link.mac,
@@ -214,6 +257,7 @@ impl Machine for Kernel {
                 stations: radio,
                 survey: self.channel(at).is_some(),
                 queues,
+                marks,
             });
         }
         ports
@@ -281,6 +325,38 @@ impl Machine for Kernel {
             queued_packets: stats.queued_packets,
             queued_bytes: stats.queued_bytes.into(),
         })
+    }
+
+    fn mark(
+        &mut self,
+        interfaces: &[Interface],
+        to: Option<MacAddr>,
+        chance: Probability,
+        how: Marking,
+    ) -> Result<(), Error> {
+        if self.markers.iter().any(|(_, other, _)| *other != how) {
+            self.markers.clear();
+        }
+        for interface in interfaces {
+            let at = match self.markers.iter().position(|(name, ..)| name == interface) {
+                Some(at) => at,
+                None => {
+                    let spacing = if how.even { Spacing::Even } else { Spacing::Random };
+                    let mut marker = Marker::load(MarkRule { spacing, ..MarkRule::default() })?;
+                    marker.attach(interface)?;
+                    self.markers.push((interface.clone(), how, marker));
+                    self.markers.len() - 1
+                }
+            };
+            let marker = &mut self.markers[at].2;
+            marker.verify()?;
+            marker.set(to, chance, MARK_LIFETIME)?;
+        }
+        Ok(())
+    }
+
+    fn unmark(&mut self) {
+        self.markers.clear();
     }
 
     fn remove(&mut self, place: &LocalPlace) -> Result<Removed, Error> {

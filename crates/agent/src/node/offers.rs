@@ -21,6 +21,8 @@ pub struct Probe {
     pub survey: bool,
     /// All drivers of radios report the queues of their neighbours.
     pub queues: bool,
+    /// The kernel runs the program that marks packets.
+    pub marks: bool,
 }
 
 impl Probe {
@@ -30,6 +32,7 @@ impl Probe {
         Probe {
             stations: radios.peek().is_some(),
             survey: ports.iter().any(|p| p.survey),
+            marks: ports.iter().all(|p| p.marks),
             queues: radios.peek().is_some() && radios.all(|p| p.queues),
         }
     }
@@ -64,8 +67,8 @@ pub fn offers(config: &Config, probe: Probe) -> Offers {
     }
     let mut abilities = vec![Ability::LimitLocal, Ability::Send];
     // Frames that 802.11s forwards pass no queueing discipline and no filter.
-    if config.mode == Mode::Observe && config.routing != Routing::Hwmp {
-        abilities.extend([Ability::Mark, Ability::Drop]);
+    if config.routing != Routing::Hwmp && (config.mode == Mode::Observe || probe.marks) {
+        abilities.push(Ability::Mark);
     }
     Offers {
         host: host(config),
@@ -153,8 +156,8 @@ mod tests {
         trial(&config, probe).err().map(|e| e.to_string()).unwrap_or_default()
     }
 
-    const RADIO: Probe = Probe { stations: true, survey: true, queues: true };
-    const CABLE: Probe = Probe { stations: false, survey: false, queues: false };
+    const RADIO: Probe = Probe { stations: true, survey: true, queues: true, marks: true };
+    const CABLE: Probe = Probe { stations: false, survey: false, queues: false, marks: true };
 
     #[test]
     fn gap_runs_on_every_routing_if_rates_and_a_guarantee_are_known() {
@@ -187,7 +190,9 @@ mod tests {
         assert_eq!(refused("layer3", &pi, RADIO), "");
         let old = refused("layer3", &pi, Probe { queues: false, ..RADIO });
         assert!(old.contains("not delivered:") && old.contains("queue"), "{old}");
-        let apply = refused("layer3", &format!("mode = \"apply\"\n{lbm}"), RADIO);
+        let apply = |probe| refused("layer3", &format!("mode = \"apply\"\n{lbm}"), probe);
+        assert_eq!(apply(RADIO), "");
+        let apply = apply(Probe { marks: false, ..RADIO });
         assert!(apply.contains("in mode apply: not possible: mark packets"), "{apply}");
         let cable = refused("layer3", &format!("rate = \"54 Mbit/s\"\n{lbm}"), CABLE);
         assert!(cable.contains("not delivered: "), "{cable}");

@@ -69,6 +69,15 @@ pub struct LimitReport {
     pub applied: bool,
 }
 
+/// Marks by ECN.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct MarkingReport {
+    /// Chance of each packet that ECN permits to mark.
+    pub probability: f64,
+    /// True if they are in force; false in mode "observe".
+    pub applied: bool,
+}
+
 /// Refused messages.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct RefusedReport {
@@ -107,8 +116,8 @@ pub struct Status {
     pub neighbours: Vec<NeighbourReport>,
     /// The limit on local traffic.
     pub limit: Option<LimitReport>,
-    /// Probability with which packets would be marked or dropped.
-    pub marking: Option<f64>,
+    /// Marks of packets that leave this router.
+    pub marking: Option<MarkingReport>,
     /// Number of sent messages, by the busiest interface.
     pub sent_messages: u64,
     /// Refused messages by cause, without those of this router.
@@ -192,7 +201,10 @@ pub(super) fn status<M: Machine>(router: &Router<M>, now: Time) -> Status {
         channel_busy: router.rig.busy,
         neighbours: neighbours.collect(),
         limit: limit(router),
-        marking: router.rig.marking,
+        marking: router
+            .rig
+            .marking
+            .map(|m| MarkingReport { probability: m.probability.0, applied: m.applied }),
         sent_messages: router.sent_messages(),
         refused: refused
             .map(|(cause, messages)| RefusedReport { cause: cause.name().to_owned(), messages })
@@ -266,8 +278,9 @@ pub fn status_text(s: &Status) -> String {
     if let Some(limit) = &s.limit {
         let _ = writeln!(out, "{}", limit_text(limit));
     }
-    if let Some(p) = s.marking {
-        let _ = writeln!(out, "marks or drops: {:.1} %, observed only", p * 100.0);
+    if let Some(m) = &s.marking {
+        let force = if m.applied { "in force" } else { "observed only" };
+        let _ = writeln!(out, "marks: {:.1} % of packets with ECN, {force}", m.probability * 100.0);
     }
     let refused: Vec<String> =
         s.refused.iter().map(|r| format!("{} {}", r.messages, r.cause)).collect();
@@ -364,6 +377,10 @@ pub fn metrics(s: &Status, process: Option<Resources>) -> String {
         let applied = f64::from(u8::from(limit.applied));
         let help = "1 while the limit is in the kernel.";
         page.family("limit_applied", "gauge", help, &[(labels(), applied)]);
+    }
+    if let Some(m) = &s.marking {
+        page.one("marking_probability", "gauge", "Decided chance of a mark.", m.probability);
+        page.one("marking_applied", "gauge", "1 while marks are in force.", u8::from(m.applied));
     }
     let event = |(code, n): &(String, u64)| (format!("event=\"{code}\""), *n as f64);
     let events: Vec<_> = s.events.iter().map(event).collect();

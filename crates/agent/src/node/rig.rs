@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fairmesh_control::host::{Node, Samples};
 use fairmesh_control::{
-    Action, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, QueueLength, Reason, Value,
+    Action, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, Marking, QueueLength,
+    Reason, Value,
 };
 use fairmesh_linux::{Error, LocalPlace, MacAddr};
-use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
+use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Probability, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
@@ -65,6 +66,17 @@ pub struct LocalLimit {
     pub applied: bool,
 }
 
+/// Marks of all packets that leave the router.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Marks {
+    /// Chance of each packet.
+    pub probability: Probability,
+    /// Distribution.
+    pub how: Marking,
+    /// True if they are in force.
+    pub applied: bool,
+}
+
 /// Senses, acts and record of a router.
 #[derive(Debug)]
 pub struct Rig<M> {
@@ -82,8 +94,8 @@ pub struct Rig<M> {
     pub uplink: usize,
     /// Limit on local traffic, once the mechanism has a class for it.
     pub limit: Option<LocalLimit>,
-    /// Probability of marks or drops that the mechanism has decided on.
-    pub marking: Option<f64>,
+    /// Marks that the mechanism has decided on.
+    pub marking: Option<Marks>,
     /// Bodies of the mechanism that wait for the next message, with their receivers.
     pub bodies: VecDeque<(Option<MacAddr>, Vec<u8>)>,
     /// Bodies that were left out because too many waited.
@@ -120,13 +132,25 @@ impl<M: Machine> Rig<M> {
 
     /// Removes the limit, and forgets the mechanism's decisions.
     pub fn free(&mut self, now: Time) {
-        (self.marking, self.failed) = (None, None);
+        self.failed = None;
+        if self.marking.take().is_some_and(|m| m.applied) {
+            self.machine.unmark();
+        }
         self.bodies.clear();
         let Some(limit) = self.limit.take().filter(|l| l.applied) else { return };
         if let Err(e) = self.machine.remove(&limit.place) {
             self.journal.note(now, Level::Error, "limit.stays", || {
                 format!("{}: {e}; `fairmesh-node reset` removes it", limit.place.interface)
             });
+        }
+    }
+
+    /// Sets the decided marks again, since they lapse.
+    pub fn renew_marks(&mut self) {
+        if let Some(marks) = self.marking.filter(|m| m.applied) {
+            let places = self.config.marked();
+            let set = self.machine.mark(&places, None, marks.probability, marks.how);
+            self.act(set);
         }
     }
 
@@ -238,8 +262,10 @@ impl<M: Machine> Node for Rig<M> {
     fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], _: Option<&Reason>) {
         match *action {
             Action::SetRate { class: Class::All, rate } => self.limit_to(now, rate),
-            Action::Mark { probability, .. } | Action::Drop { probability, .. } => {
-                self.marking = Some(probability.0);
+            Action::Mark { class: Class::All, probability, how } => {
+                let applied = self.config.mode == Mode::Apply;
+                self.marking = Some(Marks { probability, how, applied });
+                self.renew_marks();
             }
             Action::Send { to, .. } => {
                 let to = match to {

@@ -123,6 +123,7 @@ pub struct Router<M> {
     channel: Option<fairmesh_control::Channel>,
     next_sense: Time,
     next_hello: Time,
+    next_renewal: Time,
     /// Time before which the mechanism is not started again.
     next_start: Time,
     effects: Vec<Effect>,
@@ -150,6 +151,7 @@ impl<M: Machine> Router<M> {
             channel: None,
             next_sense: Time::ZERO,
             next_hello: Time::ZERO,
+            next_renewal: Time::ZERO,
             next_start: Time::ZERO,
             effects: vec![Effect::Save(saved.text())],
         }
@@ -350,9 +352,9 @@ impl<M: Machine> Router<M> {
         let Some(e) = self.rig.failed.take() else { return };
         let place = self.rig.config.place(self.rig.uplink).interface;
         self.rig.journal.note(now, Level::Error, "limit.failed", || {
-            format!("{place}: {e}; local traffic has no limit, trying again in {RETRY_INTERVAL}")
+            format!("{place}: {e}; nothing is limited or marked, trying again in {RETRY_INTERVAL}")
         });
-        self.idle = Some(format!("the limit on {place} failed: {e}"));
+        self.idle = Some(format!("limits or marks on {place} failed: {e}"));
         self.end(now);
         self.next_start = now + RETRY_INTERVAL;
     }
@@ -456,6 +458,11 @@ impl<M: Machine> Service for Router<M> {
             self.next_sense = now + SENSE_INTERVAL;
         }
         self.receive(now);
+        if now >= self.next_renewal {
+            self.next_renewal = now + SENSE_INTERVAL;
+            self.rig.renew_marks();
+            self.check_acts(now);
+        }
         for mac in self.neighbours.expire(now) {
             self.rig.journal.note(now, Level::Info, "neighbour.gone", || {
                 format!("{mac}: no message for {}", HELLO_INTERVAL.saturating_mul(3))

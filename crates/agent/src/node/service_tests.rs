@@ -339,7 +339,8 @@ fn an_access_point_observes_the_marks_that_its_load_and_queues_demand() {
     b.run(10_000, |_| ());
     assert_eq!(b.status()["marking"], Value::Null, "idle");
     b.run(10_000, load);
-    let marking = b.status()["marking"].as_f64().unwrap();
+    let marking = b.status()["marking"]["probability"].as_f64().unwrap();
+    assert!(b.world().marks.is_none(), "observed only");
     // The load, with 84 octets for each packet, less the load without marks.
     assert!((marking - (0.741 * 1584.0 / 1500.0 - 0.2)).abs() < 0.05, "{marking}");
     assert!(
@@ -353,10 +354,43 @@ fn an_access_point_observes_the_marks_that_its_load_and_queues_demand() {
             Some(TransmitQueue { backlog_packets: 100, ..Default::default() });
     };
     b.run(30_000, &mut queued);
-    let long = b.status()["marking"].as_f64().unwrap();
+    let long = b.status()["marking"]["probability"].as_f64().unwrap();
     assert!(long > marking, "a delay of 30 ms: {long}");
     b.world().stations[0].queue = None;
     b.run(30_000, |_| ());
     let waits = b.status()["waits"].to_string();
     assert!(waits.contains("lbm+pi cannot run") && waits.contains("queue"), "{waits}");
+}
+
+#[test]
+fn marks_are_renewed_end_with_the_daemon_and_are_tried_again() {
+    let mut b = Bench::new("");
+    let text = "mode = \"apply\"\nrole = \"access-point\"\nwired = \"eth0\"\n[control]\nuse = \"lbm+even\"\n";
+    let mut config = config(text);
+    config.routing = super::super::config::Routing::Layer3;
+    b.router.rig.config = config;
+    b.world().stations = vec![station(GATEWAY, 54)];
+    let load = |b: &mut Bench| {
+        let station = &mut b.world().stations[0];
+        station.tx_bytes = station.tx_bytes.map(|n| n + 500_000);
+        station.tx_packets = station.tx_packets.map(|n| n + 333);
+    };
+    b.run(10_000, load);
+    let (places, chance, how) = b.world().marks.clone().expect("marks");
+    let places: Vec<&str> = places.iter().map(|i| i.name()).collect();
+    assert_eq!(places, ["m0", "m1", "eth0"], "in both directions");
+    assert!((chance - 0.58).abs() < 0.05 && how.even, "{chance}");
+    assert_eq!(b.status()["marking"]["applied"], true);
+    // At a constant load the mechanism decides nothing, and the marks must not lapse.
+    let before = b.world().renewals;
+    b.run(10_000, load);
+    assert!(b.world().renewals >= before + 10);
+    b.world().broken = true;
+    b.run(3000, load);
+    assert!(b.world().marks.is_none() && b.router.rig.journal.total("limit.failed") > 0);
+    b.world().broken = false;
+    b.run(20_000, load);
+    assert!(b.world().marks.is_some());
+    b.router.stop(b.at()).unwrap();
+    assert!(b.world().marks.is_none());
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use fairmesh_linux::bpf::Marker;
 use fairmesh_linux::{Error, LocalPlace, LocalShaper};
 use fairmesh_units::Time;
 
@@ -69,6 +70,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         json: options.json,
         heartbeat: Heartbeat::default(),
     };
+    let marked = config.marked();
     let file = options.config.clone();
     let parts = Parts {
         machine,
@@ -99,6 +101,13 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
                     format!("{}: {e}", place.interface)
                 });
             }
+        }
+    }
+    for interface in &marked {
+        if let Err(e) = Marker::remove(interface) {
+            router.journal_mut().note(Time::ZERO, Level::Warning, "marks.stay", || {
+                format!("{interface}: {e}; they have no effect")
+            });
         }
     }
     Ok(runtime::run(router, start, setup, claims, (inbox, mailbox))??)
