@@ -379,6 +379,7 @@ impl<S: Service> Runtime<S> {
         for effect in self.service.effects() {
             let result = match &effect {
                 Effect::Save(text) => self.setup.store.save(text),
+                Effect::SavePart { name, text } => self.setup.store.save_part(name, text),
                 Effect::KeepConfiguration(text) => self.setup.store.save_good_config(text),
                 Effect::Publish { file, text } => store::publish(file, text),
             };

@@ -25,6 +25,13 @@ pub struct Moment {
 pub enum Effect {
     /// Replaces the stored state.
     Save(String),
+    /// Replaces a small part of the state that changes often, and is not forced onto the disk.
+    SavePart {
+        /// File name in the folder of the state.
+        name: &'static str,
+        /// Content.
+        text: String,
+    },
     /// Stores the text of the configuration in force as the last one that worked.
     KeepConfiguration(String),
     /// Replaces a file for other readers.

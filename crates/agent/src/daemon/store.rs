@@ -62,6 +62,27 @@ impl Store {
         Ok(())
     }
 
+    /// Reads a part of the state; `None` if it was never written.
+    ///
+    /// # Errors
+    /// As for [`Store::load`].
+    pub fn load_part(&self, name: &str) -> io::Result<Option<String>> {
+        match files::read_text(&self.folder.join(name), MAX_FILE_BYTES, Links::Refuse) {
+            Ok(text) => Ok(Some(text)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Writes a part of the state. It is not forced onto the disk.
+    ///
+    /// # Errors
+    /// As for [`Store::save`].
+    pub fn save_part(&self, name: &str, text: &str) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        replace(&self.folder.join(name), text.as_bytes(), 0o600, false)
+    }
+
     /// Stores a configuration that works, if it differs from the stored one.
     ///
     /// # Errors

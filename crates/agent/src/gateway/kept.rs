@@ -71,7 +71,20 @@ pub struct SavedState {
     pub quotas: BTreeMap<String, Usage>,
     /// Place of classes and rules, without subscribers.
     pub layout: Option<Layout>,
+    /// Reason why the use of quotas since the last full state is lost.
+    #[serde(skip)]
+    pub lost_quotas: Option<String>,
 }
+
+/// Use of quotas, written every minute beside the state.
+#[derive(Serialize, Deserialize)]
+struct SavedQuotas {
+    version: u32,
+    quotas: BTreeMap<String, Usage>,
+}
+
+/// File with the use of quotas in the folder of the state.
+pub const QUOTAS_FILE: &str = "quotas.json";
 
 impl SavedState {
     /// Returns the state as the text of its file.
@@ -86,7 +99,41 @@ impl SavedState {
     /// # Errors
     /// A file that cannot be read or is refused.
     pub fn load(store: &mut Store) -> Result<SavedState, io::Error> {
-        store.load()?.map_or_else(|| Ok(SavedState::default()), |text| SavedState::read(&text))
+        let mut kept = match store.load()? {
+            Some(text) => SavedState::read(&text)?,
+            None => SavedState::default(),
+        };
+        let later = store.load_part(QUOTAS_FILE).and_then(|text| {
+            let saved = text.map(|text| serde_json::from_str::<SavedQuotas>(&text)).transpose()?;
+            match saved {
+                Some(saved) if saved.version != STATE_VERSION => Err(io::Error::other(format!(
+                    "version {} is not {STATE_VERSION}",
+                    saved.version
+                ))),
+                saved => Ok(saved.map(|saved| saved.quotas).unwrap_or_default()),
+            }
+        });
+        match later {
+            Ok(later) => kept.add_quotas(later),
+            Err(e) => kept.lost_quotas = Some(format!("{QUOTAS_FILE}: {e}")),
+        }
+        Ok(kept)
+    }
+
+    /// Takes over the use of quotas where it is of a later period, or larger.
+    fn add_quotas(&mut self, later: BTreeMap<String, Usage>) {
+        for (name, usage) in later {
+            let known = self.quotas.entry(name).or_insert(usage);
+            if (usage.since, usage.bytes) > (known.since, known.bytes) {
+                *known = usage;
+            }
+        }
+    }
+
+    /// Returns the use of quotas as the text of its file.
+    pub fn quotas_text(&self) -> String {
+        let saved = SavedQuotas { version: STATE_VERSION, quotas: self.quotas.clone() };
+        serde_json::to_string(&saved).unwrap_or_default()
     }
 
     /// Reads the state from the text of its file.

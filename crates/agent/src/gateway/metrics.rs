@@ -7,7 +7,7 @@ use fairmesh_units::Time;
 
 use crate::daemon::process::Resources;
 use crate::gateway::config::Mode;
-use crate::gateway::governor::direction_name;
+use crate::gateway::governor::{Member, QuotaReport, direction_name};
 use crate::gateway::history::HistoryReport;
 use crate::gateway::host::Host;
 use crate::gateway::peers::{PeerReport, PeersReport};
@@ -263,6 +263,45 @@ fn others(p: &mut Page, report: &PeersReport) {
     p.value("governed_by", "", f64::from(report.governed_by.unwrap_or(report.number)));
 }
 
+/// Writes the use of quotas.
+fn quotas<P: Shaper>(p: &mut Page, host: &Host<P>, per_subscriber: bool) {
+    let governor = &host.governor;
+    let report = |m: &Member| {
+        let quota = governor.calendar.quota(&m.subscriber.name, &m.subscriber.plan)?;
+        Some((escape(&m.subscriber.name), quota))
+    };
+    let all: Vec<(String, QuotaReport)> = governor.members().iter().filter_map(report).collect();
+    if all.is_empty() {
+        return;
+    }
+    p.family("quotas", "gauge", "Subscribers with a quota, by whether it is used up.");
+    for used in [false, true] {
+        let n = all.iter().filter(|(_, q)| (q.remaining_bytes == 0) == used).count();
+        p.value("quotas", &format!("used_up=\"{used}\""), n as f64);
+    }
+    if !per_subscriber {
+        return;
+    }
+    type Get = fn(&QuotaReport) -> Option<u64>;
+    let families: [(&str, &str, Get); 3] = [
+        ("subscriber_quota_bytes", "IP bytes of the quota.", |q| Some(q.quota_bytes)),
+        ("subscriber_quota_used_bytes", "IP bytes used in this period.", |q| Some(q.used_bytes)),
+        (
+            "subscriber_quota_end_timestamp_seconds",
+            "End of the period, seconds since 1970; absent while the clock is not set.",
+            |q| q.until_unix_seconds,
+        ),
+    ];
+    for (name, help, get) in families {
+        p.family(name, "gauge", help);
+        for (subscriber, quota) in &all {
+            if let Some(value) = get(quota) {
+                p.value(name, &format!("subscriber=\"{subscriber}\""), value as f64);
+            }
+        }
+    }
+}
+
 /// Writes the totals of each subscriber or of all together.
 fn totals<P: Shaper>(p: &mut Page, host: &Host<P>, now: Time, per_subscriber: bool) {
     let governor = &host.governor;
@@ -279,6 +318,7 @@ fn totals<P: Shaper>(p: &mut Page, host: &Host<P>, now: Time, per_subscriber: bo
             p.value(name, &format!("direction=\"{}\"", direction_name(d)), sum);
         }
     }
+    quotas(p, host, per_subscriber);
     if !per_subscriber {
         return;
     }

@@ -69,6 +69,11 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
             format!("{}: {e}; starting without the state of earlier runs", file.display())
         });
     }
+    if let Some(lost) = &kept.lost_quotas {
+        host.governor.journal.note(Time::ZERO, Level::Warning, "state.unreadable", || {
+            format!("{}/{lost}; quotas begin with their last full state", config.state.display())
+        });
+    }
     if let Some(e) = fallen {
         host.governor.journal.note(Time::ZERO, Level::Error, "config.fallback", || {
             format!("{e}; running with the last configuration that worked")

@@ -49,12 +49,21 @@ pub struct QuotaReport {
 }
 
 impl QuotaReport {
+    /// Returns the time until the quota begins again, in words.
+    pub fn again(&self) -> Option<String> {
+        let seconds = self.seconds_left?;
+        Some(match seconds {
+            s if s < 2 * 3600 => format!("{} min", s.div_ceil(60)),
+            s if s < 48 * 3600 => format!("{} h", s.div_ceil(3600)),
+            s => format!("{} days", s.div_ceil(86_400)),
+        })
+    }
+
     /// Returns one line of text.
     pub fn text(&self) -> String {
         let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-        let end = self.seconds_left.map_or(String::new(), |s| {
-            format!("; begins again in {:.1} days", s as f64 / 86_400.0)
-        });
+        let again = |again| format!("; begins again in {again}");
+        let end = self.again().map_or(String::new(), again);
         format!(
             "quota: {:.2} GB of {:.2} GB used, {:.2} GB left{end}",
             gigabytes(self.used_bytes),

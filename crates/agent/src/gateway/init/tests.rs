@@ -91,6 +91,7 @@ fn rates_of_found_neighbours_follow_the_station_dump() {
                 expected_throughput: None,
                 rx_airtime_us: None,
                 tx_airtime_us: None,
+                queue: None,
             }])
         }
     }

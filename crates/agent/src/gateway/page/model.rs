@@ -215,6 +215,15 @@ fn bound(d: &Direction) -> &'static str {
     }
 }
 
+/// Returns the use of a home's quota as a sentence; empty without a quota.
+fn quota(home: &SubscriberReport) -> String {
+    let Some(quota) = &home.quota else { return String::new() };
+    let part = 100.0 * quota.used_bytes as f64 / quota.quota_bytes.max(1) as f64;
+    let again =
+        quota.again().map_or(String::new(), |again| format!(" It begins again in {again}."));
+    format!(" {part:.0} % of its quota of {:.1} GB used.{again}", quota.quota_bytes as f64 / 1e9)
+}
+
 fn reason(state: State, d: &Direction, bound: &str, until: Option<f64>, way: &str) -> String {
     let left = until.map_or(String::new(), |s| format!("; {} left", span(s)));
     let limit = || short(d.limit);
@@ -304,7 +313,7 @@ fn home(s: &SubscriberReport, judged: &[Judged; 2], uptime: f64) -> Option<Home>
         discovered: s.discovered,
         state,
         bound,
-        reason: reason(state, &ways[worse], bound, left, way),
+        reason: reason(state, &ways[worse], bound, left, way) + &quota(s),
         rtt: trips(|s| s.round_trip_seconds),
         base: trips(|s| s.base_round_trip_seconds),
         until: left.map(|left| (uptime + left).round() as u64),

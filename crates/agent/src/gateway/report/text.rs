@@ -191,7 +191,8 @@ pub fn status_text(s: &Status) -> String {
         };
         let quota = sub.quota.as_ref().map_or(String::new(), |q| {
             let part = 100.0 * q.used_bytes as f64 / q.quota_bytes.max(1) as f64;
-            format!("; {part:.0} % of the quota used")
+            let again = q.again().map_or(String::new(), |again| format!(", again in {again}"));
+            format!("; {part:.0} % of the quota used{again}")
         });
         line(format!(
             "{:name$}  {:>13} {:>13}  {:>13} {:>13}  {}{by}{quota}{addresses}",

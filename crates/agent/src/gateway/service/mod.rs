@@ -74,6 +74,8 @@ pub struct Gateway<P> {
     overrides: Vec<SavedOverride>,
     kept_layout: Option<fairmesh_linux::Layout>,
     written: Option<Time>,
+    /// Use of quotas at its last write, and its time.
+    quotas_written: (Option<Time>, std::collections::BTreeMap<String, super::governor::Usage>),
     saved: Time,
     learned: Option<(Time, SavedRate)>,
     save_failed: bool,
@@ -104,6 +106,7 @@ impl<P: Shaper> Gateway<P> {
             overrides: Vec::new(),
             kept_layout: None,
             written: None,
+            quotas_written: Default::default(),
             saved: Time::ZERO,
             learned: None,
             save_failed: false,
@@ -253,7 +256,9 @@ impl<P: Shaper> Service for Gateway<P> {
     fn performed(&mut self, at: Moment, effect: &Effect, result: io::Result<()>) {
         self.at = at;
         let failed = match effect {
-            Effect::Save(_) | Effect::KeepConfiguration(_) => &mut self.save_failed,
+            Effect::Save(_) | Effect::SavePart { .. } | Effect::KeepConfiguration(_) => {
+                &mut self.save_failed
+            }
             Effect::Publish { .. } => &mut self.publish_failed,
         };
         let Err(e) = result else {
@@ -269,7 +274,7 @@ impl<P: Shaper> Service for Gateway<P> {
             Effect::Publish { file, .. } => {
                 ("metrics.unwritable", format!("{}: {e}", file.display()))
             }
-            Effect::Save(_) | Effect::KeepConfiguration(_) => {
+            Effect::Save(_) | Effect::SavePart { .. } | Effect::KeepConfiguration(_) => {
                 let folder = self.config.state.display();
                 (
                     "state.unwritable",

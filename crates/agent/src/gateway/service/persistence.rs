@@ -10,7 +10,7 @@ use crate::daemon::process::resources;
 use crate::daemon::service::Effect;
 use crate::gateway::governor::{Override, direction_name};
 use crate::gateway::journal::Level;
-use crate::gateway::kept::{SavedOverride, SavedRate, SavedState};
+use crate::gateway::kept::{QUOTAS_FILE, SavedOverride, SavedRate, SavedState};
 use crate::gateway::sources::excerpt;
 
 /// Interval of the checks for new state to store.
@@ -19,6 +19,8 @@ pub(super) const SAVE_INTERVAL: Span = Span::from_secs(30);
 const PUBLISH_INTERVAL: Span = Span::from_secs(15);
 /// Interval of the writes of the control's learned rate: long, to limit writes to flash.
 const LEARN_INTERVAL: Span = Span::from_secs(600);
+/// Interval of the writes of quotas' use: a crash loses no more than a minute.
+const QUOTA_INTERVAL: Span = Span::from_secs(55);
 /// Change of an override's end that is ignored, in s.
 const IGNORED_CHANGE_S: u64 = 60;
 /// Age after which a learned rate is discarded, s: a week.
@@ -80,6 +82,12 @@ impl<P: Shaper> Gateway<P> {
         // Subscribers change all the time in some meshes, so they are written seldom.
         let urgent = kept.overrides != self.overrides || kept.layout != self.kept_layout;
         let due = self.written.is_none_or(|at| self.saved.since(at) >= LEARN_INTERVAL);
+        let (at, quotas) = &self.quotas_written;
+        let minute = at.is_none_or(|at| self.saved.since(at) >= QUOTA_INTERVAL);
+        if (minute || due) && *quotas != kept.quotas {
+            self.quotas_written = (Some(self.saved), kept.quotas.clone());
+            self.effects.push(Effect::SavePart { name: QUOTAS_FILE, text: kept.quotas_text() });
+        }
         if !(urgent || due) {
             return;
         }

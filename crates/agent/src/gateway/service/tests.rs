@@ -589,6 +589,61 @@ fn state_is_written_seldom() {
     assert!((1..=8).contains(&writes), "{writes} times in an hour");
 }
 
+/// A crash loses at most a minute of a quota's use; the large state is not written for it.
+#[test]
+fn a_crash_loses_a_minute_of_a_quota() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text(folder.path()).replace(
+        "[[subscriber]]\nname = \"s1\"",
+        "[plan.q]\nquota = { bytes = \"1 GB\", per = \"month\", down = \"1 Mbit/s\" }\n\
+         [[subscriber]]\nname = \"s1\"\nplan = \"q\"",
+    );
+    let state = folder.path().join("state");
+    let mut b = Bench::on(folder.path(), &text, Rc::new(Cell::new(Time::ZERO)));
+    b.pass(Span::from_secs(1));
+    b.plane().classes.values_mut().for_each(|c| c.demand = 0.8e6);
+    let (mut writes, mut full, mut last) = (0, 0, [Vec::new(), Vec::new()]);
+    let mut uses = Vec::new();
+    for _ in 0..60 {
+        b.pass(Span::from_secs(10));
+        let now =
+            ["quotas.json", "state.json"].map(|f| std::fs::read(state.join(f)).unwrap_or_default());
+        writes += u32::from(now[0] != last[0]);
+        full += u32::from(now[1] != last[1]);
+        last = now;
+        let Response::Ok(why) = b.ask(Request::Why { subscriber: "s1".into() }) else { panic!() };
+        let used = why["quota"]["used_bytes"].as_u64().unwrap();
+        // The daemon is killed here.
+        let kept = SavedState::load(&mut Store::new(&state)).unwrap();
+        let saved = kept.quotas.get("s1").map_or(0, |u| u.bytes);
+        // A minute, and the time between two samples.
+        let before = uses.iter().rev().nth(6).copied().unwrap_or(0);
+        assert!((before..=used).contains(&saved), "{before} {saved} {used}");
+        uses.push(used);
+    }
+    assert!((9..=11).contains(&writes) && full <= 2, "{writes} {full} in ten minutes");
+    assert!(std::fs::metadata(state.join("quotas.json")).unwrap().len() < 100);
+    let Response::Ok(status) = b.ask(Request::Status) else { panic!() };
+    let status: crate::gateway::report::Status = serde_json::from_value(status).unwrap();
+    let line = crate::gateway::report::status_text(&status);
+    assert!(line.contains("% of the quota used, again in "), "{line}");
+    let page = b.daemon.service.page(None);
+    for metric in [
+        "fairmesh_gateway_quotas{used_up=\"false\"} 1\n",
+        "fairmesh_gateway_subscriber_quota_bytes{subscriber=\"s1\"} 1000000000\n",
+        "fairmesh_gateway_subscriber_quota_used_bytes{subscriber=\"s1\"} ",
+        "fairmesh_gateway_subscriber_quota_end_timestamp_seconds{subscriber=\"s1\"} 18",
+    ] {
+        assert!(page.contains(metric), "{metric}: {page}");
+    }
+    // A damaged file costs what is newer than the full state, and a warning.
+    let whole = SavedState::load(&mut Store::new(&state)).unwrap();
+    std::fs::write(state.join("quotas.json"), "{\"version\": 1, ").unwrap();
+    let kept = SavedState::load(&mut Store::new(&state)).unwrap();
+    assert!(kept.lost_quotas.unwrap().starts_with("quotas.json: "));
+    assert_eq!(kept.classes, whole.classes);
+}
+
 /// `status` and metrics have the counts of each source, and of the homes left out after all.
 #[test]
 fn sources_are_in_status_and_metrics() {
