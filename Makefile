@@ -7,7 +7,7 @@
 # make dist  the files of a release, in target/dist (docs/packaging.md); make test-dist checks them (part of make test)
 # make packages  build, install, run and purge the packages (part of make test)
 # make site  the documentation, in target/site; make test-site checks it (part of make test)
-# make manual  man pages and shell completions of both programs, in target/manual
+# make manual  man pages and shell completions of all programs, in target/manual
 # make validate-ns2  run the rows of validation/ns2 with ns-2.35 (apt-get install ns2) and compare them with ours
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
@@ -51,6 +51,7 @@ deb: gateway
 
 manual:
 	$(CARGO) run --quiet --profile test -p fairmesh-agent --example manual -- $(TARGET_DIR)/manual
+	$(CARGO) run --quiet --profile test -p fairmesh-agent --example node-manual -- $(TARGET_DIR)/manual
 	$(CARGO) run --quiet --profile test -p fairmesh --example manual -- $(TARGET_DIR)/manual
 
 ipk: gateway

@@ -51,7 +51,7 @@ git rev-parse --verify --quiet HEAD >/dev/null || fail "no git repository; expec
 [ -z "$(git status --porcelain)" ] || say "the tree has changes that are not committed; the source archive is of the last commit"
 lacking=$(missing cargo-cyclonedx dpkg-deb)
 [ -z "$lacking" ] || fail "missing: $lacking; run scripts/setup.sh dependencies"
-for page in fairmesh fairmesh-gateway; do
+for page in fairmesh fairmesh-gateway fairmesh-node; do
     [ -f "$dir/manual/man1/$page.1" ] || fail "no $dir/manual/man1/$page.1; run make manual"
 done
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
@@ -80,7 +80,7 @@ done
 # Notices of the linked crates; the packages have their own copies.
 scripts/notices.py fairmesh-agent fairmesh-python > "$out/fairmesh-$version-notices.txt"
 
-# Manual of both programs: `make manual`.
+# Manual of all programs: `make manual`.
 mkdir "$work/fairmesh-$version-manual"
 cp -r "$dir/manual/." "$work/fairmesh-$version-manual"
 pack "fairmesh-$version-manual.tar.gz" "$work" "fairmesh-$version-manual"
@@ -97,8 +97,8 @@ for target in "${routers[@]}"; do
     processor=${target%%-*}
     name=fairmesh-gateway-$version-linux-$processor
     mkdir "$work/$name"
-    install -m755 "$binary" "$work/$name/fairmesh-gateway"
-    install -m644 LICENSE-MIT LICENSE-APACHE packaging/examples/gateway.toml packaging/systemd/*.service "$work/$name"
+    install -m755 "$binary" "${binary%/*}/fairmesh-node" "$work/$name"
+    install -m644 LICENSE-MIT LICENSE-APACHE packaging/examples/{gateway,node}.toml packaging/systemd/*.service "$work/$name"
     scripts/notices.py fairmesh-agent > "$work/$name/NOTICES"
     pack "$name.tar.gz" "$work" "$name"
     packaging/openwrt/build.sh "$binary" "$out" "$processor" >/dev/null

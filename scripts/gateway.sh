@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the static gateway daemon and prints the path of each binary.
+# Builds the static daemons and prints the path of each fairmesh-gateway; fairmesh-node is beside it.
 #   scripts/gateway.sh [TARGET...]   by default for this machine's processor
 # x86_64 and aarch64: Rust's own library, musl and linker.
 # mipsel (soft float, as OpenWrt's mipsel_24kc): Rust has no precompiled library for it, so the library is built
@@ -44,7 +44,9 @@ for target in "$@"; do
         RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$dir/build-std CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER=$linker \
             CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Ctarget-feature=+crt-static -Clink-self-contained=no" \
             build "$target" -Zbuild-std=std,panic_unwind
-        install -D "$dir/build-std/$target/gateway/fairmesh-gateway" "$dir/$target/gateway/fairmesh-gateway"
+        for program in fairmesh-gateway fairmesh-node; do
+            install -D "$dir/build-std/$target/gateway/$program" "$dir/$target/gateway/$program"
+        done
         ;;
     *)
         if command -v rustup >/dev/null; then

@@ -20,9 +20,10 @@ skip() {
 }
 
 # Runs the first commands on a router: --version, and check with a good and a wrong file.
-try() { # try BINARY [EMULATOR]
+try() { # try BINARY [EMULATOR]; fairmesh-node is beside it
     local binary=$1 emulator=${2:-} code=0
     [ "$($emulator "$binary" --version)" = "fairmesh-gateway $version" ] || fail "$binary: --version"
+    [ "$($emulator "${binary%/*}/fairmesh-node" --version)" = "fairmesh-node $version" ] || fail "${binary%/*}/fairmesh-node: --version"
     $emulator "$binary" check --config $config > "$work/check" 2>&1 || code=$?
     # Status 1: the example's interfaces do not exist here.
     [ "$code" -le 1 ] || fail "$binary: check ended with $code: $(cat "$work/check")"
@@ -68,7 +69,7 @@ for processor in "${!binaries[@]}"; do
     tar -xzf "$work/ipk/control.tar.gz" -C "$work/ipk"
     tar -xzf "$work/ipk/data.tar.gz" -C "$work/ipk/root"
     grep -qx "Architecture: $processor" "$work/ipk/control" || fail "$ipk: architecture"
-    for file in usr/bin/fairmesh-gateway etc/init.d/fairmesh-gateway etc/config/fairmesh usr/lib/fairmesh/uci-to-toml.sh \
+    for file in usr/bin/fairmesh-gateway usr/bin/fairmesh-node etc/init.d/fairmesh-gateway etc/config/fairmesh usr/lib/fairmesh/uci-to-toml.sh \
         usr/share/doc/fairmesh-gateway/NOTICES.gz; do
         [ -e "$work/ipk/root/$file" ] || fail "$ipk: no $file"
     done
@@ -125,7 +126,7 @@ for processor in "${!binaries[@]}"; do
     esac
     deb=$(DEB_ARCH=$arch packaging/deb/build.sh "${binaries[$processor]}" "$dir/debian")
     dpkg-deb --contents "$deb" > "$work/contents"
-    for file in bin/fairmesh-gateway share/man/man1/fairmesh-gateway.1.gz share/man/man1/fairmesh-gateway-status.1.gz \
+    for file in bin/fairmesh-gateway bin/fairmesh-node share/man/man1/fairmesh-node.1.gz share/man/man1/fairmesh-gateway.1.gz share/man/man1/fairmesh-gateway-status.1.gz \
         share/bash-completion/completions/fairmesh-gateway share/zsh/vendor-completions/_fairmesh-gateway \
         share/fish/vendor_completions.d/fairmesh-gateway.fish share/doc/fairmesh-gateway/NOTICES.gz; do
         grep -q " ./usr/$file\$" "$work/contents" || fail "$deb: no /usr/$file"

@@ -13,27 +13,32 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 
 install -Dm755 "$binary" "$root/usr/bin/fairmesh-gateway"
+install -Dm755 "${binary%/*}/fairmesh-node" "$root/usr/bin/fairmesh-node"
 for unit in fairmesh-gateway fairmesh-gateway-reset; do
     install -Dm644 "packaging/systemd/$unit.service" "$root/lib/systemd/system/$unit.service"
 done
 install -Dm644 packaging/examples/gateway.toml "$root/usr/share/doc/fairmesh-gateway/examples/gateway.toml"
+install -Dm644 packaging/examples/node.toml "$root/usr/share/doc/fairmesh-gateway/examples/node.toml"
 install -Dm644 packaging/systemd/peers.conf "$root/usr/share/doc/fairmesh-gateway/examples/peers.conf"
 install -Dm644 packaging/systemd/page.conf "$root/usr/share/doc/fairmesh-gateway/examples/page.conf"
 install -Dm644 packaging/systemd/signs.conf "$root/usr/share/doc/fairmesh-gateway/examples/signs.conf"
-for page in docs/gateway*.md docs/security.md; do
+for page in docs/gateway*.md docs/node.md docs/security.md; do
     install -Dm644 "$page" "$root/usr/share/doc/fairmesh-gateway/${page##*/}"
 done
 # Man pages and completions are generated from the arguments of the same source, built for this machine.
 manual=$(mktemp -d)
 trap 'rm -rf "$root" "$manual"' EXIT
 "${CARGO:-cargo}" run --quiet --locked --profile test -p fairmesh-agent --example manual -- "$manual" >&2
+"${CARGO:-cargo}" run --quiet --locked --profile test -p fairmesh-agent --example node-manual -- "$manual" >&2
 for page in "$manual"/man1/*; do
     gzip -9n "$page"
     install -Dm644 "$page.gz" "$root/usr/share/man/man1/${page##*/}.gz"
 done
-install -Dm644 "$manual/completions/fairmesh-gateway.bash" "$root/usr/share/bash-completion/completions/fairmesh-gateway"
-install -Dm644 "$manual/completions/_fairmesh-gateway" "$root/usr/share/zsh/vendor-completions/_fairmesh-gateway"
-install -Dm644 "$manual/completions/fairmesh-gateway.fish" "$root/usr/share/fish/vendor_completions.d/fairmesh-gateway.fish"
+for program in fairmesh-gateway fairmesh-node; do
+    install -Dm644 "$manual/completions/$program.bash" "$root/usr/share/bash-completion/completions/$program"
+    install -Dm644 "$manual/completions/_$program" "$root/usr/share/zsh/vendor-completions/_$program"
+    install -Dm644 "$manual/completions/$program.fish" "$root/usr/share/fish/vendor_completions.d/$program.fish"
+done
 install -Dm644 packaging/deb/copyright "$root/usr/share/doc/fairmesh-gateway/copyright"
 scripts/notices.py fairmesh-agent | gzip -9n > "$root/usr/share/doc/fairmesh-gateway/NOTICES.gz"
 # The example only observes, so an installation sets no limits.

@@ -15,6 +15,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
 install -Dm755 "$binary" "$root/data/usr/bin/fairmesh-gateway"
+install -Dm755 "${binary%/*}/fairmesh-node" "$root/data/usr/bin/fairmesh-node"
 install -Dm755 $files/fairmesh-gateway.init "$root/data/etc/init.d/fairmesh-gateway"
 install -Dm600 $files/fairmesh.config "$root/data/etc/config/fairmesh"
 install -Dm755 $files/uci-to-toml.sh "$root/data/usr/lib/fairmesh/uci-to-toml.sh"

@@ -218,6 +218,15 @@ fn the_page_has_the_example_that_is_installed() {
     assert_eq!(config.mode, Mode::Observe);
 }
 
+#[test]
+fn the_page_of_routers_has_the_example_of_the_packages() {
+    let page = include_str!("../../../docs/node.md");
+    let example = std::fs::read_to_string(packaging("examples/node.toml")).unwrap();
+    assert!(page.contains(&format!("```toml\n{example}```")), "docs/node.md has another example");
+    let config = fairmesh_agent::node::config::Config::parse("node.toml", &example).unwrap();
+    assert_eq!((config.mode, config.mechanism.to_string().as_str()), (Mode::Observe, "gap"));
+}
+
 /// Runs `reload` of the start script, with stand-ins for procd's functions.
 #[test]
 fn a_reload_on_openwrt_starts_changes_or_stops() {
