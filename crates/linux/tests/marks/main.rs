@@ -13,7 +13,7 @@ use common::*;
 use fairmesh_linux::bpf::asm::{Assembler, Reg};
 use fairmesh_linux::bpf::program::Program;
 use fairmesh_linux::bpf::{Hook, MarkCounters, MarkRule, Marker, NotEct, Spacing};
-use fairmesh_linux::{Error, Interface, MacAddr};
+use fairmesh_linux::{Error, Interface, MacAddr, NextHopShaper};
 use fairmesh_units::{Probability, Span};
 use nix::sys::socket::{setsockopt, sockopt};
 use proptest::prelude::*;
@@ -155,6 +155,30 @@ fn marked_headers_have_right_checksums_at_every_place() {
         }
     }
     assert_eq!(counters(&marker), MarkCounters { packets: marked, marked, dropped: 0 });
+}
+
+/// Headers of other versions and lengths that no IP header has.
+#[test]
+fn false_headers_pass() {
+    if !root("false_headers_pass") {
+        return;
+    }
+    let marker = loaded(all(Spacing::Even), 1.0);
+    let batman = [None, Some((0x40, 15)), Some((0x42, 15))];
+    for (batman, v6) in batman.into_iter().flat_map(|b| [false, true].map(|v6| (b, v6))) {
+        let frame = Frame { batman, ..Frame::plain(v6, 2) };
+        for first in 0..=255 {
+            let mut bytes = frame.bytes();
+            bytes[frame.ip()] = first;
+            let passes = if v6 { first >> 4 != 6 } else { first >> 4 != 4 || first & 15 < 5 };
+            let run = marker.test_run(&bytes, 1).unwrap();
+            assert_eq!(run.packet == bytes, passes, "{batman:?} {first:#x}");
+            assert_eq!(
+                agrees(&marker, all(Spacing::Even), &bytes).unwrap() == Fate::Passes,
+                passes
+            );
+        }
+    }
 }
 
 #[test]
@@ -351,6 +375,81 @@ fn a_receiver_counts_the_marks_of_the_map() {
         assert_eq!(received(&path.wired).1, ce, "{hook:?}: detached");
         assert_eq!(path.gateway.sh("tc qdisc show"), before);
     }
+}
+
+/// Three stations of a real batman-adv in a row; the middle one relays.
+#[test]
+#[ignore = "in scripts/kernel's machine"]
+fn relayed_frames_of_batman_adv_are_marked_and_limited() {
+    assert!(std::env::var_os("FAIRMESH_VM").is_some(), "only in scripts/kernel's machine");
+    namespace::sh("modprobe batman_adv");
+    let [a, relay, b] = [(); 3].map(|()| Namespace::new());
+    let next_hop = MacAddr([2, 0, 0, 0, 0, 9]);
+    let links = [
+        format!("link add h0 netns {} type veth peer name h1 netns {}", a.name, relay.name),
+        format!(
+            "link add h2 netns {} type veth peer name h3 address {next_hop} netns {}",
+            relay.name, b.name
+        ),
+    ];
+    ip(&[], &links.each_ref().map(String::as_str));
+    for (at, (ns, interfaces)) in
+        [(&a, &["h0"][..]), (&relay, &["h1", "h2"]), (&b, &["h3"])].into_iter().enumerate()
+    {
+        ns.ip(&["link set lo up", "link add bat0 type batadv"]);
+        for interface in interfaces {
+            let batman = format!("link set {interface} mtu 1532 master bat0 up");
+            ns.ip(&[&batman]);
+        }
+        ns.ip(&[
+            "link set bat0 up",
+            &format!("addr add 10.8.0.{}/24 dev bat0", at + 1),
+            &format!("addr add fd08::{}/64 dev bat0 nodad", at + 1),
+        ]);
+    }
+    let to = [b.udp("10.8.0.3:6000"), b.udp("[fd08::3]:6000")];
+    let from = [a.udp("10.8.0.1:5000"), a.udp("[fd08::1]:5000")];
+    setsockopt(&from[0], sockopt::Ipv4Tos, &2).unwrap();
+    setsockopt(&from[1], sockopt::Ipv6TClass, &2).unwrap();
+    for (from, to) in from.iter().zip(&to) {
+        to.set_nonblocking(true).unwrap();
+        await_condition("a route through batman-adv", || {
+            blast(from, to.local_addr().unwrap(), 100, 1);
+            settle();
+            to.recv(&mut [0; 2048]).is_ok()
+        });
+        // Those that waited for addresses.
+        settle();
+        while to.recv(&mut [0; 2048]).is_ok() {}
+        to.set_nonblocking(false).unwrap();
+    }
+    let (mut marker, mut shaper) = relay.within(move || {
+        let interface = Interface::new("h2").unwrap();
+        let mut marker = Marker::load(MarkRule::default()).unwrap();
+        marker.attach(&interface).unwrap();
+        (marker, NextHopShaper::install(&interface, 1600).unwrap())
+    });
+    marker.set(Some(next_hop), Probability(0.2), LONG).unwrap();
+    shaper.set_rates(&[(next_hop, None)]).unwrap();
+    let (_, ce) = received(&b);
+    for (from, to) in from.iter().zip(&to) {
+        for _ in 0..10 {
+            blast(from, to.local_addr().unwrap(), 1000, 50);
+            await_datagrams(to, 50);
+        }
+    }
+    let counted = marker.counters(Some(next_hop)).unwrap().unwrap();
+    let (_, now) = received(&b);
+    let ce = [now[0] - ce[0], now[1] - ce[1]];
+    eprintln!("batman-adv: {counted:?}, received {ce:?}");
+    assert_eq!((counted.packets, counted.marked), (1000, 200));
+    assert_eq!(ce, [100, 100]);
+    let mut classes = Vec::new();
+    shaper.sample(&mut classes).unwrap();
+    // With batman-adv's 24 bytes and an outer Ethernet header; besides datagrams there are few frames.
+    let [(_, stats)] = classes[..] else { panic!("{classes:?}") };
+    assert!((1000..1050).contains(&stats.packets), "{stats:?}");
+    assert!(stats.bytes >= 500 * (1028 + 1048 + 2 * 38), "{stats:?}");
 }
 
 #[test]
