@@ -136,7 +136,7 @@ impl Host {
     }
 
     fn event<'a>(&mut self, body: &'a mut [u8]) -> Event<'a> {
-        match self.rng.below(16) {
+        match self.rng.below(17) {
             0 => Event::Counters(Counters {
                 class: self.class(),
                 bytes: self.count(),
@@ -220,6 +220,17 @@ impl Host {
                 flow: self.flow(),
                 rtt: Span::from_micros(u64::from(self.rng.below(3_000_000))),
             }),
+            15 => {
+                let (a, b) = (NodeId(0), self.node());
+                let (from, to) = if self.rng.chance(0.5) { (a, b) } else { (b, a) };
+                Event::FlowLink(FlowLink {
+                    link: Link { from, to },
+                    flow: self.flow(),
+                    ack: self.rng.chance(0.5),
+                    packets: self.count(),
+                    bytes: self.count(),
+                })
+            }
             14 => Event::PathSigns(
                 fairmesh_control::PathSigns::new(self.flow())
                     .with_awaited(u64::from(self.rng.below(100_000)))
@@ -246,7 +257,8 @@ fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), Tes
             Action::Because(reason) => {
                 explained = true;
                 prop_assert!(
-                    reason.code.starts_with(name.split('+').next().unwrap()),
+                    reason.code.starts_with(name.split('+').next().unwrap())
+                        || reason.code.starts_with("host."),
                     "{}",
                     reason.code
                 );
@@ -624,5 +636,52 @@ fn those_that_search_hand_on_what_they_have_found() {
         let more = BitRate(before.0 + before.0 / 4);
         i.control.recall(more, &mut Actions::new());
         assert_eq!(i.control.learned(), Some(more), "{name}");
+    }
+}
+
+/// A router that relays by batman-adv or IP routes sees no single frame.
+#[test]
+fn mechanisms_with_sums_and_messages_start_where_no_frame_is_seen() {
+    let full = everything();
+    let frames = EventSet::of(&[
+        EventKind::Sent,
+        EventKind::Received,
+        EventKind::Overheard,
+        EventKind::QueueChanges,
+    ]);
+    let router = Offers {
+        host: "a mesh router",
+        events: full.events.without(frames),
+        abilities: full.abilities.without(AbilitySet::of(&[Ability::Annotate, Ability::AckBits])),
+        ..full
+    };
+    let site = Site::new()
+        .with_gateway(true)
+        .with_access_point(true)
+        .with_sources(true)
+        .with_hops(Some(1));
+    let start = |name: &str| {
+        lookup(name).unwrap().start(setting(site, 1), &router).map(|i| assert!(i.is_some()))
+    };
+    for name in [
+        "gap",
+        "lbm",
+        "lbm+pi",
+        "lbm+multihop+messages",
+        "cna+sampled+messages",
+        "cna+tolerant+pass-on+sampled+messages",
+        "mesh-maxmin+sampled+messages",
+    ] {
+        start(name).unwrap_or_else(|e| panic!("{e}"));
+    }
+    for (name, lacks) in [
+        ("cna", "transmit status of every frame"),
+        ("cna+sampled", "data packets overheard"),
+        ("cna+messages", "transmit status of every frame"),
+        ("mesh-maxmin+messages", "every change of a queue's length"),
+        ("lbm+multihop", "write header fields into data packets"),
+    ] {
+        let refused = start(name).unwrap_err().to_string();
+        assert!(refused.contains(lacks), "{refused}");
     }
 }

@@ -158,6 +158,11 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                     samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
                 }
             }
+            EventKind::FlowLinks if HOST => {
+                for flow in self.net.listeners.flow_links(node) {
+                    samples.give(Event::FlowLink(*flow));
+                }
+            }
             EventKind::PathSigns => self.sample_signs(now, samples),
             EventKind::Channel if interface.is_some() => {
                 let t = self.air.channel_time(now, node);

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fairmesh_lab::control::units::BitRate;
 use fairmesh_lab::control::{
-    Ability, AbilitySet, Chosen, Definition, EventKind, EventSet, FlowHere, Instance, Knowledge,
-    KnowledgeSet, Needs, Neighbour, Origin, Parameter, Place, Placement, PlacementSet, Refusal,
-    Registry, Runs, Setting,
+    Ability, AbilitySet, Chosen, Definition, Delivery, EventKind, EventSet, FlowHere, Instance,
+    Knowledge, KnowledgeSet, Needs, Neighbour, Origin, Parameter, Place, Placement, PlacementSet,
+    Refusal, Registry, Runs, Setting,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -138,6 +138,7 @@ pub(crate) fn register(py: Python<'_>, class_: Bound<'_, PyType>, revision: &str
         abilities: AbilitySet::of(&kinds(&needs, "abilities", Ability::ALL)?),
         knowledge: KnowledgeSet::of(&kinds(&needs, "knowledge", Knowledge::ALL)?),
         header_bytes: needs.getattr("header_bytes")?.extract()?,
+        delivery: Delivery::default(),
     };
     let mut definition = Definition::new(name.clone(), text("about")?, Origin::ours(""))
         .with_revision(format!("python {revision}"));

@@ -6,6 +6,7 @@ use comfy_table::{ContentArrangement, Table};
 use fairmesh_control::{Definition, Mechanism, Needs, Registry};
 use fairmesh_lab::comparison::{GENERATOR, SCHEMA};
 use fairmesh_report::table;
+use fairmesh_units::Span;
 use serde_json::{Value, json};
 
 use crate::args::{FileKind, ListArgs, SchemaArgs};
@@ -55,8 +56,13 @@ fn words<const N: usize>(header: [&str; N]) -> Table {
     t
 }
 
+/// Returns a period in words; empty for none.
+fn every(period: Option<Span>) -> String {
+    period.map_or(String::new(), |p| format!("every {} s", p.as_secs_f64()))
+}
+
 /// Returns the place of a kind of node and its requirements, by name.
-fn needs(n: &Needs) -> [(&'static str, String); 5] {
+fn needs(n: &Needs) -> [(&'static str, String); 8] {
     let header = match n.header_bytes {
         0 => String::new(),
         bytes => format!("{bytes} bytes in every packet"),
@@ -67,6 +73,9 @@ fn needs(n: &Needs) -> [(&'static str, String); 5] {
         ("must be able to", n.abilities.to_string()),
         ("must know", n.knowledge.to_string()),
         ("header", header),
+        ("sums", every(n.delivery.sums)),
+        ("queue samples", every(n.delivery.queues)),
+        ("header fields in messages", every(n.delivery.messages)),
     ]
 }
 

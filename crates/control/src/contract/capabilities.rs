@@ -119,6 +119,8 @@ kinds! {
         Flows = "flows seen and gone",
         /// [`crate::Event::Allocation`].
         Allocations = "analytic fair rates",
+        /// [`crate::Event::FlowLink`], before each deadline.
+        FlowLinks = "counters of each flow on each link",
     }
 }
 

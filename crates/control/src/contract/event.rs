@@ -21,12 +21,26 @@ pub enum Event<'a> {
     Channel(Channel),
     /// Length of a transmit queue.
     Queue(QueueLength),
+    /// Counters of a flow on one of the node's links, from connection tracking and routes.
+    FlowLink(FlowLink),
     /// Transmit status of a frame, as a driver reports it.
     Sent(Sent),
+    /// Transmit statuses of one link over a period, as a sum.
+    ///
+    /// The host derives it from [`Event::Station`] for a mechanism with [`crate::Delivery::sums`].
+    SentSum(SentSum),
+    /// Packets of a flow on one of the node's links over a period, as a sum.
+    ///
+    /// The host derives it from [`Event::FlowLink`] for a mechanism with [`crate::Delivery::sums`].
+    FlowSum(FlowSum),
     /// A data packet for this node was received, to keep or to forward.
     Received(ReceivedFrame),
     /// A data packet for another node was overheard.
     Overheard(ReceivedFrame),
+    /// Header fields of a neighbour's packets, carried by a message.
+    ///
+    /// The host delivers it to a mechanism with [`crate::Delivery::messages`], in place of the headers of packets.
+    Fields(Fields),
     /// A message of another node has arrived.
     ///
     /// The sender used [`crate::Action::Send`], [`crate::Action::Route`] or [`crate::Action::HandOver`].
@@ -58,13 +72,14 @@ impl Event<'_> {
             Event::Counters(_) => EventKind::Counters,
             Event::FlowCounters(_) => EventKind::FlowCounters,
             Event::PathSigns(_) => EventKind::PathSigns,
-            Event::Station(_) => EventKind::Stations,
+            Event::Station(_) | Event::SentSum(_) => EventKind::Stations,
             Event::Channel(_) => EventKind::Channel,
             Event::Queue(_) => EventKind::QueueSamples,
+            Event::FlowLink(_) | Event::FlowSum(_) => EventKind::FlowLinks,
             Event::Sent(_) => EventKind::Sent,
             Event::Received(_) => EventKind::Received,
             Event::Overheard(_) => EventKind::Overheard,
-            Event::Message(_) | Event::Restarted(_) => EventKind::Messages,
+            Event::Message(_) | Event::Restarted(_) | Event::Fields(_) => EventKind::Messages,
             Event::Feedback(_) => EventKind::Feedback,
             Event::RoundTrip(_) => EventKind::RoundTrips,
             Event::FlowSeen(_) | Event::FlowGone(_) => EventKind::Flows,
@@ -275,6 +290,79 @@ pub struct Sent {
     ///
     /// `None` without an acknowledgement, or if the receiver carries no bits.
     pub ack_bits: Option<u8>,
+}
+
+/// Counters of one flow on one link out of or into the node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowLink {
+    /// The link; this node is one of its ends.
+    pub link: Link,
+    /// The flow; for acknowledgements, the flow that they acknowledge.
+    pub flow: FlowId,
+    /// True for acknowledgements in the reverse direction.
+    pub ack: bool,
+    /// Packets, discarded ones included.
+    pub packets: u64,
+    /// Their IP bytes.
+    pub bytes: u64,
+}
+
+/// Sum of the transmit statuses of one link over a period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SentSum {
+    /// Receiver.
+    pub to: NodeId,
+    /// Length of the period.
+    pub period: Span,
+    /// Frames, retries not counted; at least one.
+    pub packets: u32,
+    /// Discarded frames among them.
+    pub failed: u32,
+    /// Attempts, the first of each frame included.
+    pub attempts: u32,
+    /// IP bytes.
+    pub bytes: u64,
+    /// Airtime of all attempts and their responses, without gaps and backoff.
+    pub airtime: Span,
+    /// Rate of the last frame.
+    pub rate: BitRate,
+}
+
+impl SentSum {
+    /// Returns the number of acknowledged frames.
+    pub const fn delivered(&self) -> u32 {
+        self.packets.saturating_sub(self.failed)
+    }
+}
+
+/// Sum of a flow's packets on one link over a period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowSum {
+    /// The link; this node is one of its ends.
+    pub link: Link,
+    /// The flow; for acknowledgements, the flow that they acknowledge.
+    pub flow: FlowId,
+    /// True for acknowledgements in the reverse direction.
+    pub ack: bool,
+    /// Packets; at least one.
+    pub packets: u32,
+    /// Their IP bytes.
+    pub bytes: u64,
+}
+
+/// Header fields that packets would carry, from a message of a neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fields {
+    /// Transmitter of the packets.
+    pub from: NodeId,
+    /// Receiver of the packets; `None` if the fields are in packets to all neighbours.
+    pub to: Option<NodeId>,
+    /// Flow of the packets, if the fields have met other nodes of its path; `None` otherwise.
+    pub flow: Option<FlowId>,
+    /// True if these packets are acknowledgements.
+    pub ack: bool,
+    /// The fields.
+    pub header: Header,
 }
 
 /// A data packet in the air.

@@ -3,9 +3,9 @@
 use core::fmt;
 use std::sync::{Arc, LazyLock};
 
-use super::definition::{Definition, Instance, Runs};
+use super::definition::{Build, Definition, Instance, Runs};
 use super::options::{Chosen, Parameter, Variant};
-use crate::{Missing, Needs, Offers, Setting, Site, StartError};
+use crate::{Delivery, Missing, Needs, Offers, Setting, Site, StartError};
 
 /// The absence of control, shared by all registries.
 static FIFO: LazyLock<Arc<Definition>> =
@@ -144,9 +144,21 @@ impl Mechanism {
         let name = self.to_string();
         Missing::check(&name, &needs, offers)?;
         let refused = |why| StartError::Refused { mechanism: name.clone(), why };
-        let instance = build(&self.chosen, setting).map_err(refused)?;
+        let instance = self.assemble(build, needs.delivery, setting).map_err(refused)?;
         offers.accepts(&name, &instance.plan)?;
         Ok(Some(instance))
+    }
+
+    /// Builds the state machine, behind the code for sums and messages if it needs that.
+    fn assemble(
+        &self,
+        build: &Build,
+        delivery: Delivery,
+        setting: Setting,
+    ) -> Result<Instance, crate::Refusal> {
+        let (node, stream) = (setting.node, setting.stream.clone());
+        let instance = build(&self.chosen, setting)?;
+        Ok(crate::host::delivery::install(instance, delivery, node, stream))
     }
 }
 
@@ -163,8 +175,9 @@ impl PartialEq for Mechanism {
 impl Mechanism {
     /// Builds it if it runs at this node, whatever the host offers.
     pub(crate) fn build(&self, setting: Setting) -> Result<Instance, crate::Refusal> {
+        let delivery = self.needs(&setting.site).unwrap_or_default().delivery;
         match &self.definition.runs {
-            Runs::At { build, .. } => build(&self.chosen, setting),
+            Runs::At { build, .. } => self.assemble(build, delivery, setting),
             Runs::Nowhere => unreachable!("it needs nothing anywhere"),
         }
     }

@@ -24,13 +24,14 @@ pub use capabilities::{
 };
 pub use definition::{Build, Definition, Instance, NeedsOf, Runs};
 pub use event::{
-    Allocation, Channel, Counters, Event, Feedback, FlowCounters, Message, PathSigns, QueueLength,
-    ReceivedFrame, RoundTrip, RoundTripSample, RoundTripSource, Sent, Station,
+    Allocation, Channel, Counters, Event, Feedback, Fields, FlowCounters, FlowLink, FlowSum,
+    Message, PathSigns, QueueLength, ReceivedFrame, RoundTrip, RoundTripSample, RoundTripSource,
+    Sent, SentSum, Station,
 };
 pub use fairness::Fairness;
 pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};
 pub use mechanism::{Mechanism, ParameterError};
-pub use needs::{Missing, Needs, Offers};
+pub use needs::{Delivery, Missing, Needs, Offers};
 pub use options::{Chosen, OptionSet, Parameter, Quantity, Variant};
 pub use origin::Origin;
 pub use plan::{ClassPlan, Leaf, Limit, Plan, Point};

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use fairmesh_units::Span;
+
 use crate::host::PointOffer;
 use crate::{AbilitySet, EventSet, KnowledgeSet, Placement, PlacementSet, Site};
 
@@ -18,6 +20,42 @@ pub struct Needs {
     pub knowledge: KnowledgeSet,
     /// Bytes that its header fields add to every packet, acknowledgements included.
     pub header_bytes: u32,
+    /// Sums and messages that suffice in place of every frame's events and header fields.
+    pub delivery: Delivery,
+}
+
+/// Sums per period, and messages in place of header fields, as Linux routers have them.
+///
+/// The host derives them from samples and messages ([`crate::Mechanism::start`] installs the code), so [`Needs::events`]
+/// and [`Needs::abilities`] name the sources.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Delivery {
+    /// Period of [`crate::Event::SentSum`] and [`crate::Event::FlowSum`].
+    ///
+    /// Their sources are [`crate::EventKind::Stations`] and [`crate::EventKind::FlowLinks`]; `None` for no sums.
+    pub sums: Option<Span>,
+    /// Period of [`crate::EventKind::QueueSamples`], beside the mechanism's deadlines.
+    pub queues: Option<Span>,
+    /// Least time between messages that carry the fields of [`crate::Action::Annotate`].
+    ///
+    /// They arrive as [`crate::Event::Fields`], and use [`crate::Ability::Send`] and [`crate::EventKind::Messages`];
+    /// `None` if packets carry the fields.
+    pub messages: Option<Span>,
+}
+
+impl Delivery {
+    /// True if every event and action passes unchanged.
+    pub fn is_plain(&self) -> bool {
+        *self == Delivery::default()
+    }
+
+    fn and(self, other: Delivery) -> Delivery {
+        Delivery {
+            sums: self.sums.or(other.sums),
+            queues: self.queues.or(other.queues),
+            messages: self.messages.or(other.messages),
+        }
+    }
 }
 
 impl Needs {
@@ -41,6 +79,7 @@ impl Needs {
             abilities: self.abilities.or(other.abilities),
             knowledge: self.knowledge.or(other.knowledge),
             header_bytes: self.header_bytes.max(other.header_bytes),
+            delivery: self.delivery.and(other.delivery),
         }
     }
 }

@@ -10,9 +10,9 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
-    PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Delivery, Event,
+    EventKind, EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin,
+    Placement, PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 options! {
@@ -53,6 +53,7 @@ fn needs() -> Vec<Needs> {
         abilities: AbilitySet::of(&[Ability::LimitTransit]),
         knowledge: KnowledgeSet::of(&[Knowledge::FairRates]),
         header_bytes: 0,
+        delivery: Delivery::default(),
     }]
 }
 

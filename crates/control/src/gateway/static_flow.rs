@@ -9,9 +9,9 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
-    PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Delivery, Event,
+    EventKind, EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin,
+    Placement, PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 options! {
@@ -40,6 +40,7 @@ fn needs() -> Vec<Needs> {
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
         knowledge: KnowledgeSet::of(&[Knowledge::FairRates]),
         header_bytes: 0,
+        delivery: Delivery::default(),
     }]
 }
 

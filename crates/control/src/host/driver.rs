@@ -37,10 +37,11 @@ pub trait Node {
 }
 
 /// Order of the samples before a deadline; only those that the mechanism requires are taken.
-const SAMPLE_ORDER: [EventKind; 6] = [
+const SAMPLE_ORDER: [EventKind; 7] = [
     EventKind::Counters,
     EventKind::Stations,
     EventKind::FlowCounters,
+    EventKind::FlowLinks,
     EventKind::PathSigns,
     EventKind::Channel,
     EventKind::QueueSamples,

@@ -10,6 +10,7 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub(crate) mod delivery;
 mod driver;
 mod offers;
 mod probes;

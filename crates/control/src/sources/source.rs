@@ -20,9 +20,9 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 use crate::gateway::static_flow::allow;
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Place,
-    Placement, PlacementSet, Plan, Point, Refusal, Setting,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Delivery, Event,
+    EventKind, EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin,
+    Place, Placement, PlacementSet, Plan, Point, Refusal, Setting,
 };
 
 options! {
@@ -54,6 +54,7 @@ fn needs() -> Vec<Needs> {
         abilities: AbilitySet::of(&[Ability::LimitLocal, Ability::FlowClasses]),
         knowledge: KnowledgeSet::of(&[Knowledge::FairRates]),
         header_bytes: 0,
+        delivery: Delivery::default(),
     }]
 }
 

@@ -13,8 +13,8 @@ mod messages;
 use std::collections::VecDeque;
 
 use fairmesh_control::{
-    Class, EventKind, EventSet, Feedback, Header, Link, Marking, Merge, QueueLength, ReceivedFrame,
-    RoundTrip, Sent, Station,
+    Class, EventKind, EventSet, Feedback, FlowLink, Header, Link, Marking, Merge, QueueLength,
+    ReceivedFrame, RoundTrip, Sent, Station,
 };
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 use fairmesh_wifi::{Outcome, SendReport};
@@ -108,6 +108,26 @@ pub(crate) struct Listener {
     timed: Vec<Timed>,
     /// By neighbour.
     stations: Vec<Station>,
+    /// Flows on links out of and into the node; filled if the control requests them.
+    flow_links: Vec<FlowLink>,
+}
+
+impl Listener {
+    /// Counts a packet of a flow on a link of the node.
+    fn count(&mut self, link: Link, frame: &InService) {
+        let Some(flow) = frame.flow.filter(|_| !frame.echo) else { return };
+        if !self.events.has(EventKind::FlowLinks) {
+            return;
+        }
+        let key = (link, flow, frame.ack);
+        let at = self.flow_links.iter().position(|f| (f.link, f.flow, f.ack) == key);
+        let at = at.unwrap_or_else(|| {
+            self.flow_links.push(FlowLink { link, flow, ack: frame.ack, packets: 0, bytes: 0 });
+            self.flow_links.len() - 1
+        });
+        self.flow_links[at].packets += 1;
+        self.flow_links[at].bytes += u64::from(frame.bytes);
+    }
 }
 
 /// State of all listening controls.
@@ -151,6 +171,8 @@ pub(crate) struct Subscription {
     pub events: EventSet,
     pub header_bytes: u32,
     pub neighbours: Vec<NodeId>,
+    /// Counters of flows on the node's links, if the control requests them.
+    pub flow_links: Vec<FlowLink>,
     pub rng: Stream,
 }
 
@@ -190,6 +212,7 @@ impl Listeners {
                 crossing: vec![None; per_flow(EventKind::Flows)],
                 timed: vec![Timed::default(); per_flow(EventKind::RoundTrips)],
                 stations: w.neighbours.iter().map(station).collect(),
+                flow_links: w.flow_links,
             }));
         }
         Listeners {
@@ -420,6 +443,9 @@ impl Listeners {
             s.rx_packets += 1;
             s.rx_bytes += u64::from(frame.bytes);
         }
+        if let Some(listener) = &mut self.at[n] {
+            listener.count(Link { from, to: node }, &frame);
+        }
         match message {
             // A message in transit is for another node.
             Some(body) if !self.messages[body as usize].way.is_empty() => {}
@@ -491,6 +517,11 @@ impl Listeners {
             s.tx_airtime += report.airtime;
             s.tx_rate = rate;
         }
+        if let Some(to) = frame.to
+            && let Some(listener) = &mut self.at[n]
+        {
+            listener.count(Link { from: node, to }, &frame);
+        }
         let sent = Sent {
             to: frame.to,
             flow: frame.flow,
@@ -519,6 +550,11 @@ impl Listeners {
 
     fn station(&mut self, node: usize, of: NodeId) -> Option<&mut Station> {
         self.at[node].as_mut()?.stations.iter_mut().find(|s| s.node == of)
+    }
+
+    /// Returns the counters of flows on a node's links.
+    pub fn flow_links(&self, node: NodeId) -> &[FlowLink] {
+        self.at[node.index()].as_ref().map_or(&[], |t| &t.flow_links)
     }
 
     /// Returns the counters of a node's neighbours.

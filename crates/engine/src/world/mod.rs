@@ -7,7 +7,7 @@ mod curves;
 
 use std::sync::Arc;
 
-use fairmesh_control::{Ability, EventKind, Point};
+use fairmesh_control::{Ability, EventKind, FlowLink, Link, Point};
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
@@ -450,6 +450,22 @@ pub(crate) fn refused(node: &str, e: &SpecError) -> EngineError {
     EngineError::Queue { node: node.to_owned(), invalid: e.clone() }
 }
 
+/// Returns empty counters of the flows on a node's links over the air, in both directions.
+fn flow_links(scenario: &Scenario, node: NodeId) -> Vec<FlowLink> {
+    let mut counters = Vec::new();
+    for (flow, id) in scenario.flows().iter().zip(0..) {
+        for hop in flow.path.windows(2).filter(|hop| hop.contains(&node)) {
+            let (from, to) = (hop[0], hop[1]);
+            let on_air = scenario.links().iter().any(|l| (l.from, l.to) == (from, to));
+            let (there, back) = (Link { from, to }, Link { from: to, to: from });
+            for (link, ack) in [(there, false), (back, true)].into_iter().filter(|_| on_air) {
+                counters.push(FlowLink { link, flow: FlowId(id), ack, packets: 0, bytes: 0 });
+            }
+        }
+    }
+    counters
+}
+
 /// Builds the listeners of a world's controls.
 fn build_listeners(
     scenario: &Scenario,
@@ -463,6 +479,10 @@ fn build_listeners(
         events: c.driver.needs().events,
         header_bytes: c.driver.needs().header_bytes,
         neighbours: scenario.links().iter().filter(|l| l.from == c.node).map(|l| l.to).collect(),
+        flow_links: match c.driver.needs().events.has(EventKind::FlowLinks) {
+            true => flow_links(scenario, c.node),
+            false => Vec::new(),
+        },
         rng: Stream::new(seed, &format!("marks/{}", scenario.nodes()[c.node.index()].name)),
     };
     let subscriptions = controls.iter().enumerate().map(subscription).collect();

@@ -416,3 +416,58 @@ fn a_quic_source_gets_feedback_of_its_acknowledgements() {
     assert!(lost <= quic.lost, "{lost} {quic:?}");
     assert!(record.flows[0].tcp.is_none());
 }
+
+/// Sums of each link and flow over a run, and the sums of its frames.
+#[test]
+fn sums_per_period_add_up_to_the_frames() {
+    type Counts = BTreeMap<(u32, u32, Option<(u32, bool)>), [u64; 3]>;
+    fn add(counts: &mut Counts, key: (NodeId, NodeId, Option<(FlowId, bool)>), more: [u64; 3]) {
+        let (from, to, flow) = key;
+        let entry = counts.entry((from.0, to.0, flow.map(|f| (f.0.0, f.1)))).or_default();
+        entry.iter_mut().zip(more).for_each(|(sum, n)| *sum += n);
+    }
+    let s = scenario(LINE);
+    let needs = everywhere(&[EventKind::Sent], &[]);
+    let (record, frames) = listen(&s, needs, None, |node, _, e| {
+        let Event::Sent(t) = e else { return None };
+        Some((node, t.to?, (t.flow?, t.ack), [u64::from(t.attempts), u64::from(t.bytes)]))
+    });
+    let (mut links, mut flows) = (Counts::new(), Counts::new());
+    for (from, to, flow, [attempts, bytes]) in frames {
+        add(&mut links, (from, to, None), [1, attempts, bytes]);
+        add(&mut flows, (from, to, Some(flow)), [1, 0, bytes]);
+    }
+    let needs = Needs {
+        delivery: Delivery { sums: Some(Span::from_millis(100)), ..Delivery::default() },
+        ..everywhere(&[EventKind::Stations, EventKind::FlowLinks], &[])
+    };
+    let (sampled, sums) = listen(&s, needs, None, |node, now, e| match *e {
+        Event::SentSum(t) => {
+            let counts = [t.packets, t.attempts, t.bytes as u32].map(u64::from);
+            Some((now, node, t.to, None, counts))
+        }
+        Event::FlowSum(f) if f.link.from == node => {
+            let counts = [u64::from(f.packets), 0, f.bytes];
+            Some((now, node, f.link.to, Some((f.flow, f.ack)), counts))
+        }
+        Event::Sent(_) | Event::Station(_) => panic!("{e:?}"),
+        _ => None,
+    });
+    assert_eq!(record.fingerprint, sampled.fingerprint, "counting changes nothing");
+    let (mut links_of_sums, mut flows_of_sums) = (Counts::new(), Counts::new());
+    for (now, from, to, flow, counts) in sums {
+        assert_eq!(now.as_nanos() % 100_000_000, 0, "{now}");
+        let of = if flow.is_some() { &mut flows_of_sums } else { &mut links_of_sums };
+        add(of, (from, to, flow), counts);
+    }
+    // The last tenth of a second, and the first, which is the base, have no sum.
+    for (frames, sums) in [(links, links_of_sums), (flows, flows_of_sums)] {
+        assert_eq!(frames.keys().collect::<Vec<_>>(), sums.keys().collect::<Vec<_>>());
+        for (key, all) in frames {
+            let summed = sums[&key];
+            for (all, summed) in all.into_iter().zip(summed) {
+                assert!(summed <= all && 20 * summed >= 19 * all, "{key:?}: {summed} of {all}");
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 mod acting;
 mod airtime;
 mod cna;
+mod delivery;
 mod hearing;
 mod mesh_maxmin;
 mod messages;

@@ -159,6 +159,17 @@ class FlowCounters(NamedTuple):
     packets: int
 
 
+class FlowLink(NamedTuple):
+    """Cumulative counters of a flow on one link out of or into this node, in IP bytes."""
+
+    from_node: int
+    to_node: int
+    flow: int
+    ack: bool
+    bytes: int
+    packets: int
+
+
 class PathSigns(NamedTuple):
     """Signs of a flow's path through the mesh; times in s."""
 
@@ -297,6 +308,7 @@ Event = (
     Deadline
     | Counters
     | FlowCounters
+    | FlowLink
     | PathSigns
     | Station
     | Channel

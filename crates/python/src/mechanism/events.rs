@@ -35,6 +35,7 @@ classes! {
     link = "Link",
     counters = "Counters",
     flow_counters = "FlowCounters",
+    flow_link = "FlowLink",
     path_signs = "PathSigns",
     station = "Station",
     channel = "Channel",
@@ -74,6 +75,14 @@ impl Events {
             )),
             Event::FlowCounters(c) => {
                 self.flow_counters.bind(py).call1((c.flow.0, c.bytes, c.packets))
+            }
+            Event::FlowLink(l) => {
+                let (from, to) = (l.link.from.0, l.link.to.0);
+                self.flow_link.bind(py).call1((from, to, l.flow.0, l.ack, l.bytes, l.packets))
+            }
+            // A mechanism of Python asks for no sums and no messages in place of header fields.
+            Event::SentSum(_) | Event::FlowSum(_) | Event::Fields(_) => {
+                Ok(py.None().into_bound(py))
             }
             Event::PathSigns(p) => self.path_signs.bind(py).call1((
                 p.flow.0,

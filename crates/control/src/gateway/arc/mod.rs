@@ -34,8 +34,8 @@ use crate::gateway::bounds::Bounds;
 use crate::gateway::flows::Flows;
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Delivery, Event,
+    EventKind, EventSet, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
     PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
@@ -120,6 +120,7 @@ fn needs() -> Vec<Needs> {
         abilities: AbilitySet::of(&[Ability::LimitTransit]),
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
         header_bytes: 0,
+        delivery: Delivery::default(),
     }]
 }
 

@@ -42,9 +42,9 @@ use crate::gateway::peers;
 use crate::options;
 use crate::water_filling::level;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Neighbour, Origin, Placement,
-    PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Delivery, Event,
+    EventKind, EventSet, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Neighbour, Origin,
+    Placement, PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 options! {
@@ -108,6 +108,7 @@ fn needs(options: &Options) -> Vec<Needs> {
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
         header_bytes: 0,
+        delivery: Delivery::default(),
     };
     vec![if options.peers { peers::needs(plain) } else { plain }]
 }

@@ -30,9 +30,9 @@ use crate::gateway::promise::Promise;
 use crate::options;
 use crate::sources::agent;
 use crate::{
-    Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, Fairness, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin,
-    Placement, PlacementSet, Plan, Point, Progress, Reason, Refusal, Setting, Value,
+    Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Delivery, Event,
+    EventKind, EventSet, Fairness, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs,
+    Origin, Placement, PlacementSet, Plan, Point, Progress, Reason, Refusal, Setting, Value,
 };
 
 /// Bits of a full packet.
@@ -90,6 +90,7 @@ fn needs(options: &Options) -> Vec<Needs> {
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
         knowledge,
         header_bytes: 0,
+        delivery: Delivery::default(),
     };
     if options.peers {
         gateway = peers::needs(gateway);

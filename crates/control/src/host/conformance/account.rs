@@ -9,10 +9,11 @@ use super::{ChanceInForce, Subject};
 use crate::{Action, Class, ClassPlan, EventKind, EventSet, Header, Limit, Merge, Plan, Reach};
 
 /// Order of the samples before a deadline.
-const SAMPLE_ORDER: [EventKind; 6] = [
+const SAMPLE_ORDER: [EventKind; 7] = [
     EventKind::Counters,
     EventKind::Stations,
     EventKind::FlowCounters,
+    EventKind::FlowLinks,
     EventKind::PathSigns,
     EventKind::Channel,
     EventKind::QueueSamples,

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use fairmesh_units::{NodeId, Time};
 
 use crate::{
-    Action, Actions, Class, Control, Definition, Event, EventKind, EventSet, Header, Instance,
-    Mechanism, Origin, Plan, Refusal, Runs, Setting,
+    Action, Actions, Chosen, Class, Control, Definition, Delivery, Event, EventKind, EventSet,
+    Header, Instance, Mechanism, Needs, Origin, Plan, Refusal, Runs, Setting,
 };
 
 /// An occurrence at a mechanism of a node.
@@ -47,6 +47,7 @@ impl What {
             Event::Deadline => What::Deadline,
             Event::Counters(c) => What::Sample(EventKind::Counters, Some(c.class)),
             Event::FlowCounters(_) => What::Sample(EventKind::FlowCounters, None),
+            Event::FlowLink(_) => What::Sample(EventKind::FlowLinks, None),
             Event::PathSigns(_) => What::Sample(EventKind::PathSigns, None),
             Event::Station(_) => What::Sample(EventKind::Stations, None),
             Event::Channel(_) => What::Sample(EventKind::Channel, None),
@@ -69,7 +70,10 @@ pub(super) fn disguise(mechanism: &Mechanism) -> Mechanism {
     NOTES.take();
     let about = "records the events and actions of another mechanism";
     let (inner, to_build) = (mechanism.clone(), mechanism.clone());
-    let runs = Runs::at(move |_| inner.all_needs(), move |_, s| build(&to_build, s));
+    // The inner mechanism has its sums and messages already.
+    let plain = |n: Needs| Needs { delivery: Delivery::default(), ..n };
+    let needs = move |_: &Chosen| inner.all_needs().into_iter().map(plain).collect();
+    let runs = Runs::at(needs, move |_, s| build(&to_build, s));
     Mechanism::of(Definition::new("disguised", about, Origin::ours("")).with_runs(runs))
 }
 

@@ -237,6 +237,7 @@ impl Control for Domain {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         match event {
             Event::Received(h) | Event::Overheard(h) => self.header(now, h.link.from, &h.header),
+            Event::Fields(f) => self.header(now, f.from, &f.header),
             Event::Message(m) => self.message(now, m.from, m.body),
             Event::Deadline if now >= self.due => {
                 self.left -= 1;

@@ -11,10 +11,12 @@
 //! Packets that are not ECN-capable pass unmarked: without ECN at both ends of a flow LBM changes nothing for it.
 //! docs/controls/lbm.md lists further decisions.
 
+use fairmesh_units::Span;
+
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Definition, EventKind, EventSet, Instance, Knowledge, KnowledgeSet,
-    Marking, Needs, Origin, Placement, PlacementSet, Refusal, Setting, Value,
+    Ability, AbilitySet, Definition, Delivery, EventKind, EventSet, Instance, Knowledge,
+    KnowledgeSet, Marking, Needs, Origin, Placement, PlacementSet, Refusal, Setting, Value,
 };
 
 mod access_point;
@@ -33,6 +35,7 @@ options! {
             pi: Origin::ours("Triantafyllidou 2005 §3.2"), "the same within a round trip, at less cost";
             multihop: Origin::published("Triantafyllidou 2005 §4.3"), "every node, by its collision domain's receive rates";
             even: Origin::ours("Triantafyllidou 2005 §2.2"), "marks are spread evenly over packets instead of by chance";
+            messages: Origin::ours("Triantafyllidou 2005 §4.3"), "+multihop: rates travel in one-hop messages instead of headers";
         }
         parameters {
             rho0: f64 = 0.2, 0.0..=1.0, "", "utilisation without marks";
@@ -48,6 +51,7 @@ options! {
             memory: f64 = 10.0, 1.0..=1000.0, "", "averaging times over which the delay is averaged";
             /// MAC header and FCS 28, LLC 8, RTS 20, CTS 14, ACK 14.
             overhead: f64 = 84.0, 0.0..=1000.0, "bytes", "bytes on the air per packet beyond its size";
+            batch: Span = 0.1, 0.02..=10.0, "s", "+messages: time between messages";
         }
     }
 }
@@ -65,7 +69,14 @@ fn needs(options: &Options) -> Vec<Needs> {
     }
     let knowledge = KnowledgeSet::of(&[Knowledge::LinkRates]);
     let (at, abilities, header_bytes);
-    if options.multihop {
+    let mut delivery = Delivery::default();
+    if options.multihop && options.messages {
+        at = Placement::EveryNode;
+        events = events.or(EventSet::of(&[EventKind::Messages]));
+        abilities = AbilitySet::of(&[Ability::Mark, Ability::Send]);
+        header_bytes = 0;
+        delivery.messages = Some(options.batch);
+    } else if options.multihop {
         at = Placement::EveryNode;
         let heard = [EventKind::Received, EventKind::Overheard, EventKind::Messages];
         events = events.or(EventSet::of(&heard));
@@ -76,7 +87,14 @@ fn needs(options: &Options) -> Vec<Needs> {
         abilities = AbilitySet::of(&[Ability::Mark]);
         header_bytes = 0;
     }
-    vec![Needs { at: PlacementSet::of(&[at]), events, abilities, knowledge, header_bytes }]
+    vec![Needs {
+        at: PlacementSet::of(&[at]),
+        events,
+        abilities,
+        knowledge,
+        header_bytes,
+        delivery,
+    }]
 }
 
 /// Returns the distribution of marks.

@@ -2,7 +2,7 @@
 
 use fairmesh_units::{FlowId, NodeId, Span, Time};
 
-use crate::Channel;
+use crate::{Channel, SentSum};
 
 /// Flows on one direction of a link, with the time of their latest packet.
 #[derive(Clone, Debug, Default)]
@@ -124,6 +124,20 @@ impl Meter {
         self.charged += airtime;
         self.airtime += airtime.saturating_sub(uncounted);
         self.packets += 1;
+    }
+
+    /// Counts the packets of a period; what their backoffs cost is not known.
+    pub fn spent_sum(&mut self, sum: &SentSum) {
+        self.charged += sum.airtime;
+        self.airtime += sum.airtime;
+        self.packets = self.packets.saturating_add(sum.packets);
+    }
+
+    /// Records the delivered and discarded packets of a period.
+    pub fn got_through_sum(&mut self, sum: &SentSum) {
+        let part = f64::from(sum.failed) / f64::from(sum.packets.max(1));
+        let kept = libm::pow(1.0 - LOSS_GAIN, f64::from(sum.packets));
+        self.lost = part + kept * (self.lost - part);
     }
 
     /// Records a delivered or discarded packet.

@@ -26,9 +26,9 @@ use self::neighbourhood::Neighbourhood;
 use self::signalling::Signalling;
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
-    PlacementSet, Plan, Point, Reason, ReceivedFrame, Refusal, Setting, Share, Value,
+    Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Delivery, Event,
+    EventKind, EventSet, Header, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Link, Needs,
+    Origin, Placement, PlacementSet, Plan, Point, Reason, Refusal, SentSum, Setting, Share, Value,
 };
 
 options! {
@@ -38,6 +38,8 @@ options! {
             tolerant: Origin::ours("Jang 2010"), "margins for rounded codes and lost frames; flows whose packets do not get through are announced by messages";
             pass_on as "pass-on": Origin::ours("Jang 2010"), "links pass on what they were given and do not use, initial backoffs are not counted, and links that lose packets get room";
             overlap: Origin::ours("Jang 2010"), "shares out 1.1 of the air: links around another one that do not meet overlap";
+            sampled: Origin::ours("Jang 2010"), "counts sums per period of each link and flow instead of every frame";
+            messages: Origin::ours("Jang 2010"), "quantities travel in one-hop messages instead of headers";
         }
         parameters {
             window: Span = 2.0, 0.1..=60.0, "s", "time after its last packet during which a flow counts";
@@ -52,14 +54,15 @@ options! {
             floor: f64 = 0.1, 0.0..=1.0, "", "+tolerant: largest share of foreign energy that is attributed to lost frames";
             queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow before each link";
             burst: u64 = 0.0, 0.0..=1e6, "bytes", "depth of each bucket at the link's rate; 0: the largest packet";
+            sums: Span = 0.1, 0.02..=10.0, "s", "+sampled: period of the sums";
+            batch: Span = 0.1, 0.02..=10.0, "s", "+messages: time between messages";
         }
     }
 }
 
 pub(crate) fn definition() -> Definition {
     let about = "every link's airtime is limited to its flows' share of the busiest neighbourhood";
-    Definition::new("cna", about, Origin::published("Jang 2010 §3, §4"))
-        .with_options(|_: &Options| needs(), build)
+    Definition::new("cna", about, Origin::published("Jang 2010 §3, §4")).with_options(needs, build)
 }
 
 /// Airtime that `overlap` allocates.
@@ -88,26 +91,36 @@ fn plausible(reported: f64, own: f64) -> bool {
     reported <= 2.0 * own + MAX_ONE_SIDED_FLOWS
 }
 
-fn needs() -> Vec<Needs> {
+fn needs(options: &Options) -> Vec<Needs> {
+    let (sampled, messages) = (options.sampled, options.messages);
+    let mut events = EventSet::of(&[EventKind::Messages, EventKind::Channel]);
+    events = events.or(match sampled {
+        true => EventSet::of(&[EventKind::Stations, EventKind::FlowLinks]),
+        false => EventSet::of(&[EventKind::Sent, EventKind::Received]),
+    });
+    let mut abilities = AbilitySet::of(&[
+        Ability::ReplaceQueue,
+        Ability::LinkClasses,
+        Ability::Airtime,
+        Ability::Send,
+    ]);
+    if !messages {
+        // The headers of all packets carry the quantities.
+        events = events.or(EventSet::of(&[EventKind::Received, EventKind::Overheard]));
+        abilities = abilities.or(AbilitySet::of(&[Ability::Annotate]));
+    }
     vec![Needs {
         at: PlacementSet::of(&[Placement::EveryNode]),
-        events: EventSet::of(&[
-            EventKind::Sent,
-            EventKind::Received,
-            EventKind::Overheard,
-            EventKind::Messages,
-            EventKind::Channel,
-        ]),
-        abilities: AbilitySet::of(&[
-            Ability::ReplaceQueue,
-            Ability::LinkClasses,
-            Ability::Airtime,
-            Ability::Annotate,
-            Ability::Send,
-        ]),
+        events,
+        abilities,
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
         // Nothing is added: the bits are there already.
         header_bytes: 0,
+        delivery: Delivery {
+            sums: sampled.then_some(options.sums),
+            queues: None,
+            messages: messages.then_some(options.batch),
+        },
     }]
 }
 
@@ -138,6 +151,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     neighbourhood.pass = if pass_on { options.pass } else { 0.0 };
     let control = Cna {
         tolerant,
+        sampled: options.sampled,
         neighbourhood,
         meters: neighbours().map(|n| Meter::new(n, IDLE_SHARE)).collect(),
         window: options.window,
@@ -188,6 +202,8 @@ impl AnomalyCount {
 #[derive(Debug)]
 struct Cna {
     tolerant: bool,
+    /// True if sums take the place of every frame.
+    sampled: bool,
     neighbourhood: Neighbourhood,
     meters: Vec<Meter>,
     window: Span,
@@ -249,10 +265,10 @@ impl Cna {
         self.due = Some(self.due.map_or(at, |d| d.min(at)));
     }
 
-    fn take_header(&mut self, now: Time, frame: &ReceivedFrame, actions: &mut Actions) {
-        let (from, to) = (frame.link.from, frame.link.to);
+    fn take_header(&mut self, now: Time, link: Link, header: &Header, actions: &mut Actions) {
+        let (from, to) = (link.from, link.to);
         let participates = self.neighbourhood.neighbour_mut(from).is_some_and(|f| f.one.is_some());
-        match codec::read(&frame.header, participates) {
+        match codec::read(header, participates) {
             Ok(None) => {}
             Ok(Some(values)) if self.contradicts(from, to, &values) => {
                 self.anomaly(Anomaly::Contradiction, from, actions);
@@ -307,6 +323,19 @@ impl Cna {
         m.last_sent = Some(now);
         m.two_next = !m.two_next;
         self.passed(now, link, true, what);
+        self.write(link, actions);
+    }
+
+    /// Records the frames of a period on an own link.
+    fn sent_sum(&mut self, now: Time, link: usize, sum: &SentSum, actions: &mut Actions) {
+        let m = &mut self.meters[link];
+        m.spent_sum(sum);
+        if self.tolerant {
+            m.failed = (sum.delivered() == 0).then_some(now);
+            m.got_through_sum(sum);
+        }
+        m.last_sent = Some(now);
+        m.two_next = !m.two_next;
         self.write(link, actions);
     }
 
@@ -411,13 +440,33 @@ impl Control for Cna {
                 }
                 Some(None) => {}
             },
+            Event::SentSum(s) => {
+                if let Some(i) = link(&self.meters, s.to) {
+                    self.sent_sum(now, i, s, actions);
+                }
+            }
+            Event::FlowSum(f) => {
+                let out = f.link.from == self.neighbourhood.node;
+                let far = if out { f.link.to } else { f.link.from };
+                if let Some(i) = link(&self.meters, far) {
+                    self.passed(now, i, out, (f.flow, f.ack));
+                }
+            }
             Event::Received(h) => {
-                if let Some(i) = link(&self.meters, h.link.from) {
+                if let Some(i) = link(&self.meters, h.link.from)
+                    && !self.sampled
+                {
                     self.passed(now, i, false, (h.flow, h.ack));
                 }
-                self.take_header(now, h, actions);
+                self.take_header(now, h.link, &h.header, actions);
             }
-            Event::Overheard(h) => self.take_header(now, h, actions),
+            Event::Overheard(h) => self.take_header(now, h.link, &h.header, actions),
+            Event::Fields(f) => {
+                if let Some(to) = f.to {
+                    let link = Link { from: f.from, to };
+                    self.take_header(now, link, &f.header, actions);
+                }
+            }
             Event::Message(m) => self.message(now, m.from, m.body, actions),
             Event::Channel(c) => self.survey(now, c, actions),
             _ => {}

@@ -19,7 +19,7 @@ use fairmesh_units::{BitRate, FlowId};
 
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Definition, EventKind, EventSet, FlowHere, Instance, Knowledge,
+    Ability, AbilitySet, Definition, Delivery, EventKind, EventSet, FlowHere, Instance, Knowledge,
     KnowledgeSet, Mechanism, Needs, Neighbour, OptionSet, Origin, Placement, PlacementSet, Refusal,
     Setting, Value,
 };
@@ -106,6 +106,7 @@ fn needs(options: &Options) -> Vec<Needs> {
         abilities: AbilitySet::of(&[Ability::LimitLocal]),
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates]),
         header_bytes: 0,
+        delivery: Delivery::default(),
     };
     node.events = node.events.or(match (overhear, ack) {
         (true, _) => EventSet::of(&[
@@ -130,6 +131,7 @@ fn needs(options: &Options) -> Vec<Needs> {
         abilities: AbilitySet::of(&[if ack { Ability::AckBits } else { Ability::Send }]),
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates, Knowledge::Hops]),
         header_bytes: 0,
+        delivery: Delivery::default(),
     };
     if overhear { vec![node] } else { vec![gateway, node] }
 }

@@ -16,7 +16,7 @@ use fairmesh_units::{BitRate, Bytes, Span, Time};
 use crate::options;
 use crate::water_filling::{self, Claim};
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Counters, Definition, Event,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Counters, Definition, Delivery, Event,
     EventKind, EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin,
     Place, Placement, PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
@@ -59,6 +59,7 @@ fn needs() -> Vec<Needs> {
         abilities: AbilitySet::of(&[Ability::LimitLocal, Ability::FlowClasses, Ability::Send]),
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates, Knowledge::Hops]),
         header_bytes: 0,
+        delivery: Delivery::default(),
     }]
 }
 

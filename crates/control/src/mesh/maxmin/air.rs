@@ -2,7 +2,7 @@
 //!
 //! If a node senses much more, nodes out of the range of its headers disturb it, and it disturbs them.
 
-use crate::{Channel, Sent};
+use crate::{Channel, Sent, SentSum};
 
 /// Weight of each sample in the averages.
 const GAIN: f64 = 0.02;
@@ -14,6 +14,9 @@ const UNREPORTED_ENTER: f64 = 0.8;
 const UNREPORTED_EXIT: f64 = 0.9;
 /// Fraction of the air taken by others below which their reports are not evaluated.
 const MIN_OTHERS_AIRTIME: f64 = 0.1;
+
+/// DIFS and SIFS of an attempt, in s: 44 to 60 µs in all PHYs (IEEE 802.11-2020 §10.3.2.3).
+const GAPS: f64 = 50e-6;
 
 /// State of the air as a node senses it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +38,12 @@ impl Air {
     pub fn spent(&mut self, sent: &Sent) {
         let backoff = sent.backoff.as_secs_f64() * f64::from(sent.attempts.min(1));
         self.spent += (sent.airtime.as_secs_f64() - backoff).max(0.0);
+    }
+
+    /// Handles the exchanges of a period, with no gaps and no backoff in their airtime.
+    pub fn spent_sum(&mut self, sum: &SentSum) {
+        let gaps = GAPS * f64::from(sum.attempts);
+        self.spent += sum.airtime.as_secs_f64() + gaps;
     }
 
     /// Handles counters of the channel; returns false if they are invalid.

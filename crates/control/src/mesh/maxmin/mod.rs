@@ -30,15 +30,18 @@ use self::level::Rule;
 use self::node::Node;
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Class, ClassPlan, Definition, EventKind, EventSet, Instance, Knowledge,
-    KnowledgeSet, Leaf, Limit, Needs, Origin, Placement, PlacementSet, Plan, Point, Refusal,
-    Setting,
+    Ability, AbilitySet, Class, ClassPlan, Definition, Delivery, EventKind, EventSet, Instance,
+    Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement, PlacementSet, Plan, Point,
+    Refusal, Setting,
 };
 
 options! {
     /// Options of `mesh-maxmin`.
     pub(crate) struct Options {
-        variants {}
+        variants {
+            sampled: Origin::ours(""), "counts sums per period of each link and flow and samples of the queue instead of every frame and change";
+            messages: Origin::ours(""), "levels travel in one-hop messages instead of headers";
+        }
         parameters {
             backlog: f64 = 2.0, 0.2..=50.0, "packets", "target mean queue of a radio, with the packet in service";
             rise: f64 = 0.06, 0.001..=5.0, "1/s", "growth rate of a level while the queue is empty";
@@ -54,6 +57,9 @@ options! {
             queue: u32 = 6.0, 2.0..=1000.0, "packets", "buffer of each flow where it enters the mesh";
             marks: f64 = 1.0, 0.0..=1000.0, "packets", "queue of a flow above which packets are marked, if it supports ECN";
             patience: Span = 0.1, 0.001..=60.0, "s", "queueing time beyond `marks` at which each packet is marked; proportionally fewer below";
+            sums: Span = 0.1, 0.02..=10.0, "s", "+sampled: period of the sums";
+            samples: Span = 0.02, 0.001..=1.0, "s", "+sampled: period of the queue samples";
+            batch: Span = 0.1, 0.02..=10.0, "s", "+messages: time between messages";
         }
     }
 }
@@ -62,7 +68,7 @@ pub(crate) fn definition() -> Definition {
     let about =
         "nodes learn what each flow around them may have and limit flows where they enter the mesh";
     Definition::new("mesh-maxmin", about, Origin::ours("Jang 2010; Rangwala 2008"))
-        .with_options(|_: &Options| needs(), build)
+        .with_options(needs, build)
 }
 
 /// Time between updates of the levels.
@@ -104,29 +110,36 @@ const RETURN_TIME: Span = Span::from_secs(60);
 /// Timeouts of 1, 2, 4, 8 and 16 s have passed by then (RFC 6298 §5.5).
 const RECEIVED_UNREACHABLE_TIMEOUT: Span = Span::from_secs(32);
 
-fn needs() -> Vec<Needs> {
+fn needs(options: &Options) -> Vec<Needs> {
+    let (sampled, messages) = (options.sampled, options.messages);
+    let mut events = EventSet::of(&[
+        EventKind::Counters,
+        EventKind::Channel,
+        EventKind::Messages,
+        EventKind::Flows,
+    ]);
+    events = events.or(match sampled {
+        true => EventSet::of(&[EventKind::QueueSamples, EventKind::Stations, EventKind::FlowLinks]),
+        false => EventSet::of(&[EventKind::QueueChanges, EventKind::Sent, EventKind::Received]),
+    });
+    let mut common = AbilitySet::of(&[Ability::FlowClasses, Ability::Mark, Ability::Send]);
+    if !messages {
+        // The headers of all packets carry the levels.
+        events = events.or(EventSet::of(&[EventKind::Received, EventKind::Overheard]));
+        common = common.or(AbilitySet::of(&[Ability::Annotate]));
+    }
     let limits = |at, limit| Needs {
         at: PlacementSet::of(&[at]),
-        events: EventSet::of(&[
-            EventKind::Counters,
-            EventKind::QueueChanges,
-            EventKind::Sent,
-            EventKind::Channel,
-            EventKind::Received,
-            EventKind::Overheard,
-            EventKind::Messages,
-            EventKind::Flows,
-        ]),
-        abilities: AbilitySet::of(&[
-            limit,
-            Ability::FlowClasses,
-            Ability::Mark,
-            Ability::Annotate,
-            Ability::Send,
-        ]),
+        events,
+        abilities: common.or(AbilitySet::of(&[limit])),
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
         // No bytes are added: the fields exist already.
         header_bytes: 0,
+        delivery: Delivery {
+            sums: sampled.then_some(options.sums),
+            queues: sampled.then_some(options.samples),
+            messages: messages.then_some(options.batch),
+        },
     };
     vec![
         limits(Placement::EveryNode, Ability::LimitLocal),

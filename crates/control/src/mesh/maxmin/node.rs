@@ -14,8 +14,8 @@ use super::{
     SMOOTHING_PACKETS, STUCK_COUNTER_TIMEOUT, TICK, UNREACHABLE_TIMEOUT,
 };
 use crate::{
-    Actions, Channel, Class, Control, Event, FlowHere, Merge, Reason, ReceivedFrame, Sent, Setting,
-    Value,
+    Actions, Channel, Class, Control, Event, Fields, FlowHere, FlowSum, Header, Merge, Reason,
+    ReceivedFrame, Sent, SentSum, Setting, Value,
 };
 
 /// A link out of the node.
@@ -58,6 +58,10 @@ impl Out {
 pub(super) struct Node {
     pub(super) id: NodeId,
     gateway: bool,
+    /// True if sums take the place of every frame.
+    sampled: bool,
+    /// True if packets carry the levels; otherwise messages do.
+    headers: bool,
     rule: Rule,
     pub(super) hold: Span,
     marks: f64,
@@ -115,6 +119,8 @@ impl Node {
         Node {
             id: setting.node,
             gateway: setting.site.gateway,
+            sampled: options.sampled,
+            headers: !options.messages,
             rule,
             hold: options.hold,
             marks: options.marks,
@@ -185,9 +191,8 @@ impl Node {
         }
     }
 
-    fn take_header(&mut self, now: Time, frame: &ReceivedFrame, actions: &mut Actions) {
-        let from = frame.link.from;
-        let word = frame.header.0[usize::from(codec::CIRCLES_SLOT)];
+    fn take_header(&mut self, now: Time, from: NodeId, header: &Header, actions: &mut Actions) {
+        let word = header.0[usize::from(codec::CIRCLES_SLOT)];
         match codec::read(word) {
             // It has met no node that takes part, so no node limits it.
             Ok(None) => self.outsiders.packet(false),
@@ -203,25 +208,94 @@ impl Node {
     }
 
     fn received(&mut self, now: Time, frame: &ReceivedFrame, actions: &mut Actions) {
+        if !self.sampled {
+            self.came(now, frame.link.from, frame.flow, frame.ack);
+        }
+        self.take_path(now, frame.link.from, (frame.flow, frame.ack), &frame.header, actions);
+    }
+
+    /// Records packets that came for this node.
+    fn came(&mut self, now: Time, from: NodeId, id: FlowId, ack: bool) {
         self.busy = Some(now);
-        if let Some(n) = self.region.find(frame.link.from) {
+        if let Some(n) = self.region.find(from) {
             n.came = Some(now);
         }
-        let way = codec::way(&frame.header);
-        if way.is_err() {
-            self.anomaly(Anomaly::Header, frame.link.from, actions);
-        }
-        let Some(flow) = self.flow(frame.flow) else { return };
-        if frame.ack {
+        let Some(flow) = self.flow(id) else { return };
+        if ack {
             flow.answered = Some(now);
-            if let Ok(Some(level)) = way {
-                flow.way = Some((now, level));
-            }
         } else {
-            flow.from = Some(frame.link.from);
+            flow.from = Some(from);
             flow.seen = Some(now);
-            if let Ok(Some(level)) = way {
-                flow.before = Some((now, level));
+        }
+    }
+
+    /// Handles the lowest level on the path of a flow's packets, or of its acknowledgements.
+    fn take_path(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        (id, ack): (FlowId, bool),
+        header: &Header,
+        actions: &mut Actions,
+    ) {
+        let way = codec::way(header);
+        if way.is_err() {
+            self.anomaly(Anomaly::Header, from, actions);
+        }
+        let Some(flow) = self.flow(id) else { return };
+        if let Ok(Some(level)) = way {
+            *(if ack { &mut flow.way } else { &mut flow.before }) = Some((now, level));
+        }
+    }
+
+    /// Handles fields that a message carries.
+    fn fields(&mut self, now: Time, fields: &Fields, actions: &mut Actions) {
+        match fields.flow {
+            Some(flow) => {
+                self.take_path(now, fields.from, (flow, fields.ack), &fields.header, actions);
+            }
+            None => self.take_header(now, fields.from, &fields.header, actions),
+        }
+    }
+
+    /// Handles the frames of a period on one link.
+    fn sent_sum(&mut self, now: Time, sum: &SentSum) {
+        (self.moved, self.busy) = (now, Some(now));
+        self.outsiders.known_packets(sum.packets);
+        self.air.spent_sum(sum);
+        let delivered = sum.delivered() > 0;
+        if delivered {
+            self.through = now;
+        }
+        if let Some(n) = self.region.find(sum.to) {
+            n.went = Some(now);
+        }
+        if let Some(out) = self.out.iter_mut().find(|o| o.to == sum.to) {
+            out.packets += f64::from(sum.packets);
+            out.failed += f64::from(sum.failed);
+            out.failing = if delivered { None } else { out.failing.or(Some(now)) };
+        }
+        if sum.failed > 0 {
+            // The flow of a discarded packet is not known: it is one of those that are sent there.
+            let there = |f: &&mut Passing| f.here.next_hop == Some(sum.to) && f.active(now);
+            self.flows.iter_mut().filter(there).for_each(|f| f.failed = Some(now));
+        }
+    }
+
+    /// Handles the packets of a flow on one link over a period.
+    fn flow_sum(&mut self, now: Time, sum: &FlowSum) {
+        if sum.link.from != self.id {
+            return self.came(now, sum.link.from, sum.flow, sum.ack);
+        }
+        let failing = |o: &Out| o.to == sum.link.to && o.failing.is_some();
+        let failing = self.out.iter().any(failing);
+        if let Some(flow) = self.flow(sum.flow) {
+            match sum.ack {
+                true => flow.answered = Some(now),
+                false if !failing => {
+                    flow.left(now, u32::try_from(sum.bytes).unwrap_or(u32::MAX));
+                }
+                false => {}
             }
         }
     }
@@ -299,6 +373,10 @@ impl Node {
         self.learn(now, passed, actions);
         self.limit(actions);
         self.speak(now, actions);
+        if self.sampled {
+            // Packets are not seen one by one: those of each tick carry the next kind of values.
+            self.turn = (self.turn + 1) % 3;
+        }
         self.write(actions);
         self.due = Some(now + TICK);
     }
@@ -420,11 +498,16 @@ impl Control for Node {
             }
             Event::Channel(c) => self.channel(now, c, actions),
             Event::Sent(s) => self.sent(now, s, actions),
+            Event::SentSum(s) => self.sent_sum(now, s),
+            Event::FlowSum(f) => self.flow_sum(now, f),
             Event::Received(h) => {
-                self.take_header(now, h, actions);
+                if self.headers {
+                    self.take_header(now, h.link.from, &h.header, actions);
+                }
                 self.received(now, h, actions);
             }
-            Event::Overheard(h) => self.take_header(now, h, actions),
+            Event::Overheard(h) => self.take_header(now, h.link.from, &h.header, actions),
+            Event::Fields(f) => self.fields(now, f, actions),
             Event::Message(m) => self.message(now, m, actions),
             Event::FlowSeen(here) => {
                 self.meet(here);

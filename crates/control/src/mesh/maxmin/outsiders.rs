@@ -38,6 +38,11 @@ impl Outsiders {
         *if known { &mut self.known } else { &mut self.strange } += 1.0;
     }
 
+    /// Counts packets that a participating node has handled.
+    pub fn known_packets(&mut self, number: u32) {
+        self.known += f64::from(number);
+    }
+
     /// True if there are such flows, so that no flow is limited.
     pub fn there(&self) -> bool {
         self.there

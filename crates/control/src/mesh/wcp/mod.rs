@@ -27,10 +27,10 @@ use self::rate::Rate;
 use self::relay::Relay;
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, Feedback, FlowHere, Header, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Message,
-    Needs, Neighbour, Origin, Place, Placement, PlacementSet, Plan, Point, Reason, ReceivedFrame,
-    Refusal, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Delivery, Event,
+    EventKind, EventSet, Feedback, FlowHere, Header, Instance, Knowledge, KnowledgeSet, Leaf,
+    Limit, Message, Needs, Neighbour, Origin, Place, Placement, PlacementSet, Plan, Point, Reason,
+    ReceivedFrame, Refusal, Setting, Value,
 };
 
 options! {
@@ -120,6 +120,7 @@ fn needs(options: &Options) -> Vec<Needs> {
         abilities: AbilitySet::of(&abilities),
         knowledge: KnowledgeSet::of(&knowledge),
         header_bytes: header_bytes(options),
+        delivery: Delivery::default(),
     }]
 }
 

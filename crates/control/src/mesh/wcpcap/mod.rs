@@ -30,10 +30,10 @@ use self::neighbourhood::{MAX_HOPS, Rejected, Reports, Topology};
 use self::newcomers::ReportSchedule;
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, Control, Definition, Event, EventKind, EventSet, Feedback,
-    FlowHere, Instance, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs, NoAnswer,
-    Origin, Place, Placement, PlacementSet, Plan, Reach, Reason, ReceivedFrame, Refusal, Sent,
-    Setting, Value,
+    Ability, AbilitySet, Actions, Class, Control, Definition, Delivery, Event, EventKind, EventSet,
+    Feedback, FlowHere, Instance, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs,
+    NoAnswer, Origin, Place, Placement, PlacementSet, Plan, Reach, Reason, ReceivedFrame, Refusal,
+    Sent, Setting, Value,
 };
 
 options! {
@@ -115,6 +115,7 @@ fn needs(options: &Options) -> Vec<Needs> {
             Knowledge::LinkModel,
         ]),
         header_bytes: if ideal { FEEDBACK_BYTES } else { HEADER_BYTES },
+        delivery: Delivery::default(),
     }]
 }
 

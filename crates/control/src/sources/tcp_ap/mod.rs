@@ -17,9 +17,9 @@ use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 use self::estimate::{Estimate, Path};
 use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Place,
-    Placement, PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Delivery, Event,
+    EventKind, EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin,
+    Place, Placement, PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 options! {
@@ -56,6 +56,7 @@ fn needs() -> Vec<Needs> {
             abilities: AbilitySet::of(&[Ability::Pace]),
             knowledge,
             header_bytes: 0,
+            delivery: Delivery::default(),
         },
         Needs {
             at: PlacementSet::of(&[Placement::Gateway]),
@@ -63,6 +64,7 @@ fn needs() -> Vec<Needs> {
             abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
             knowledge,
             header_bytes: 0,
+            delivery: Delivery::default(),
         },
     ]
 }
