@@ -5,12 +5,8 @@
 
 use fairmesh_phy::Rate;
 use fairmesh_scenario::Scenario;
-use fairmesh_units::{NodeId, Span, Time};
-use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::{
-    Air, ChannelTime, Hearing, LinkId, LinkLosses, MacConfig, MacCounters, MacState, NoiseSource,
-    Setup, Upper,
-};
+use fairmesh_units::{NodeId, Time};
+use fairmesh_wifi::{Air, ChannelTime, LinkId, LinkLosses, MacCounters, MacState, Upper};
 
 /// The medium of `[radio]` and the media of radios with other settings.
 ///
@@ -25,7 +21,7 @@ pub(crate) struct Airs {
 
 impl Airs {
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
-        let first = air(scenario, scenario.mac(), 0, seed);
+        let first = scenario.air(scenario.mac(), 0, seed);
         let mut media = Vec::new();
         for radio in scenario.further().iter().filter(|r| r.medium != 0) {
             if !media.contains(&radio.medium) {
@@ -37,7 +33,7 @@ impl Airs {
         }
         let build = |&m: &u8| {
             let radio = &scenario.further()[usize::from(m) - 1];
-            air(scenario, &radio.mac, m, seed)
+            scenario.air(&radio.mac, m, seed)
         };
         let place = |n: NodeId| {
             let medium = scenario.medium_of(n);
@@ -161,46 +157,4 @@ impl Airs {
         let add = |f: u64, air: &Air| (f ^ air.fingerprint()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.more.iter().fold(self.first.fingerprint(), add)
     }
-}
-
-/// Builds one medium of stations with the settings `mac`.
-fn air(scenario: &Scenario, mac: &MacConfig, medium: u8, seed: u64) -> Air {
-    let names: Vec<String> =
-        scenario.wireless().map(|n| scenario.nodes()[n.index()].name.clone()).collect();
-    let here = |n: NodeId| scenario.medium_of(n) == medium;
-    let links = || scenario.links().iter().filter(|l| here(l.from));
-    let rates: Vec<_> = links().filter_map(|l| Some((l.from.0, l.to.0, l.rate?))).collect();
-    let mut errors = Vec::new();
-    for link in links() {
-        match scenario.errors_of(link) {
-            FrameErrors::None => {}
-            process => errors.push((link.from.0, link.to.0, process)),
-        }
-    }
-    let noise: Vec<NoiseSource> = scenario
-        .interferers()
-        .iter()
-        .map(|i| NoiseSource {
-            name: i.name.clone(),
-            heard_by: i.heard_by.iter().filter(|h| here(h.0)).map(|&(n, p)| (n.0, p)).collect(),
-            period: i.period,
-            on: Span::from_secs_f64(i.period.as_secs_f64() * i.duty.0),
-            jitter: i.jitter,
-            start: Time::ZERO + i.start,
-            stop: i.stop.map_or(Time::NEVER, |s| Time::ZERO + s),
-        })
-        .collect();
-    let of = |all: &[Hearing]| -> Vec<Hearing> {
-        all.iter().filter(|h| here(NodeId(h.from))).copied().collect()
-    };
-    Air::new(Setup {
-        names: &names,
-        mac,
-        hearing: &of(scenario.hearing()),
-        leaks: &of(scenario.leaks()),
-        rates: &rates,
-        errors,
-        noise: &noise,
-        seed,
-    })
 }

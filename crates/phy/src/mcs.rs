@@ -79,14 +79,14 @@ impl Generation {
         }
     }
 
-    const fn widths(self) -> &'static [u32] {
+    pub(crate) const fn widths(self) -> &'static [u32] {
         match self {
             Generation::Ht => &[20, 40],
             Generation::Vht | Generation::He => &[20, 40, 80, 160],
         }
     }
 
-    const fn guards(self) -> &'static [u32] {
+    pub(crate) const fn guards(self) -> &'static [u32] {
         match self {
             Generation::Ht | Generation::Vht => &[400, 800],
             Generation::He => &[800, 1600, 3200],

@@ -77,6 +77,9 @@ pub struct Phy {
     modern: Option<Modern>,
 }
 
+/// Most modes of a rate table.
+const MOST_MODES: usize = 200;
+
 /// Reason for rejecting a PHY's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PhyError {
@@ -93,6 +96,8 @@ pub enum PhyError {
         /// The refused CWmax.
         cw_max: u32,
     },
+    /// More modes than a rate table holds, which is 200.
+    TooManyModes(usize),
 }
 
 impl fmt::Display for PhyError {
@@ -101,6 +106,7 @@ impl fmt::Display for PhyError {
             PhyError::UnknownRate(r) => write!(f, "the PHY has no rate of {r}"),
             PhyError::NoBasicRate => f.write_str("the basic rate set is empty"),
             PhyError::ZeroRetryLimit => f.write_str("a retry limit is zero"),
+            PhyError::TooManyModes(n) => write!(f, "{n} modes are more than the table's 200"),
             PhyError::BadWindow { cw_min, cw_max } => write!(
                 f,
                 "contention window {cw_min}..{cw_max}: both must be 2^k - 1 and in this order"
@@ -158,7 +164,7 @@ impl Phy {
     /// # Panics
     /// If there are more modes than a table holds, which is 200.
     pub fn modern(modern: Modern) -> Self {
-        assert!(modern.modes.len() <= 200, "too many modes");
+        assert!(modern.modes.len() <= MOST_MODES, "too many modes");
         let (sifs, family, extension) = match modern.band {
             Band::Ghz2 => (10, Modulation::ErpOfdm, 6),
             Band::Ghz5 => (16, Modulation::Ofdm, 0),
@@ -296,6 +302,43 @@ impl Phy {
         }
         self.refresh();
         Ok(self)
+    }
+
+    /// Returns the same PHY with every mode of its generation that its widest and richest mode contains:
+    /// all MCS, guard intervals, and numbers of streams and widths up to its own.
+    ///
+    /// 802.11a, b and g are unchanged. Rates have other indices afterwards.
+    ///
+    /// # Errors
+    /// [`PhyError::TooManyModes`] if a table cannot hold them.
+    pub fn with_all_modes(mut self) -> Result<Self, PhyError> {
+        let Some(modern) = &mut self.modern else { return Ok(self) };
+        let g = modern.generation;
+        let streams = modern.modes.iter().map(|m| m.streams()).max().unwrap_or(1);
+        let width = modern.modes.iter().map(|m| m.width_mhz()).max().unwrap_or(20);
+        let mut modes = Vec::new();
+        for &w in g.widths().iter().filter(|w| **w <= width) {
+            for (s, &guard) in (1..=streams).flat_map(|s| g.guards().iter().map(move |g| (s, g))) {
+                // In 802.11n the number of streams is part of the MCS.
+                let base = if g == Generation::Ht { 8 * (s - 1) } else { 0 };
+                let of = |mcs| Mode::new(g, base + mcs, s, w, guard).ok();
+                modes.extend((0..=g.highest_mcs()).filter_map(of));
+            }
+        }
+        if modes.len() > MOST_MODES {
+            return Err(PhyError::TooManyModes(modes.len()));
+        }
+        modern.modes = modes;
+        let timing = self.timing;
+        let plain = |r: &RateInfo| !matches!(r.modulation, Modulation::Mcs(_));
+        let kept: Vec<RateInfo> = self.rates.iter().copied().filter(plain).collect();
+        let mut phy = Phy::modern(modern.clone());
+        for info in &mut phy.rates {
+            info.basic = kept.iter().any(|k| k.basic && k.bit_rate == info.bit_rate && plain(info));
+        }
+        phy.timing = timing;
+        phy.refresh();
+        Ok(phy)
     }
 
     /// Returns the same PHY with these retry limits (attempts, the first included).
@@ -467,5 +510,34 @@ mod tests {
         assert!(b().with_contention_window(30, 1023).is_err());
         assert!(b().with_contention_window(63, 31).is_err());
         assert_eq!(b().with_contention_window(15, 15).unwrap().timing().cw_max, 15);
+    }
+
+    #[test]
+    fn all_modes_up_to_the_fastest() {
+        let fastest = Mode::new(Generation::Ht, 15, 2, 20, 800).unwrap();
+        let one = Phy::modern(Modern {
+            generation: Generation::Ht,
+            band: Band::Ghz2,
+            modes: vec![fastest],
+            ampdu: 65_535,
+            amsdu: 0,
+            window: 64,
+            ns3: false,
+        });
+        let one = one.with_contention_window(31, 1023).unwrap();
+        let all = one.clone().with_all_modes().unwrap();
+        assert_eq!(all.rates().count(), 8 + 16 * 2, "OFDM, 16 MCS, two guard intervals");
+        assert_eq!(all.timing(), one.timing());
+        assert_eq!(all.lowest_basic(), one.lowest_basic());
+        let short = Mode::new(Generation::Ht, 15, 2, 20, 400).unwrap();
+        assert!(all.rate_of(short).is_some() && one.rate_of(short).is_none());
+        assert_eq!(Phy::dot11a().with_all_modes(), Ok(Phy::dot11a()));
+        let wide = Mode::fastest(Generation::Vht, 4, 160, 400).unwrap();
+        let ac = Modern {
+            generation: Generation::Vht,
+            modes: vec![wide],
+            ..one.as_modern().unwrap().clone()
+        };
+        assert!(matches!(Phy::modern(ac).with_all_modes(), Err(PhyError::TooManyModes(_))));
     }
 }

@@ -25,6 +25,7 @@
 //! assert!(error.to_string().starts_with("x.toml:1: duration: \"60\" has no unit; expected a time"));
 //! ```
 
+mod air;
 mod canonical;
 mod draft;
 mod edit;

@@ -60,6 +60,11 @@ impl Air {
         let v = &mut self.service[i];
         let rng = &mut self.backoff_rng[i];
         v.rate = self.adapters[link.0 as usize].rate_for(Time::from_nanos(now), v.psdu, 0, rng);
+        if U::RATE_SERIES
+            && let Some(m) = v.mpdus.first()
+        {
+            v.rate = upper.attempt_rate(m.packet.packet, m.data_attempts).rate;
+        }
         self.gather(station, start, upper);
         let v = &self.service[i];
         let data = self.phy.airtime(v.rate, v.psdu).as_nanos();

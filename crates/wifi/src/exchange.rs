@@ -136,6 +136,9 @@ impl Air {
                 &mut self.backoff_rng[i],
             );
         }
+        if U::RATE_SERIES {
+            v.rate = upper.attempt_rate(first.packet.packet, first.data_attempts).rate;
+        }
         if U::AGGREGATION {
             self.assemble_frame(station, now, upper);
         }
@@ -468,6 +471,11 @@ impl Air {
         let give_up = if !awaited_ack {
             s.rts_failures += 1;
             s.rts_failures >= short
+        } else if U::RATE_SERIES {
+            // Unanswered attempts: those answered in part do not count, as with the retry limits.
+            let attempt = s.short_retries;
+            s.short_retries += 1;
+            v.mpdus.first().is_none_or(|m| upper.attempt_rate(m.packet.packet, attempt).last)
         } else if v.rts {
             s.long_retries += 1;
             s.long_retries >= long

@@ -43,6 +43,6 @@ pub use config::{Adaptation, Hearing, MacConfig, MacRules, NoiseSource, Ns2Rules
 pub use counters::{ChannelTime, MacCounters};
 pub use frame::{BlockAck, FrameKind, OnAir, OnAirMpdu, Subframe};
 pub use losses::{AttemptOutcome, LinkLosses};
-pub use packet::{LinkId, Outcome, Outgoing, SendReport};
+pub use packet::{AttemptRate, LinkId, Outcome, Outgoing, SendReport};
 pub use state::{Backoff, MacState};
 pub use upper::Upper;

@@ -49,3 +49,12 @@ pub struct SendReport {
     /// Time from the moment the MAC took it.
     pub service: Span,
 }
+
+/// Rate of one attempt, as a rate series gives it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AttemptRate {
+    /// Rate of the data frame.
+    pub rate: Rate,
+    /// True if no attempt follows when this one is not answered.
+    pub last: bool,
+}

@@ -6,7 +6,7 @@ use crate::access::Access;
 use crate::batch::Batch;
 use crate::frame::{OnAir, OnAirMpdu};
 use crate::losses::AttemptOutcome;
-use crate::packet::{LinkId, Outgoing, SendReport};
+use crate::packet::{AttemptRate, LinkId, Outgoing, SendReport};
 
 /// The layer above the MAC of every station.
 ///
@@ -18,6 +18,9 @@ pub trait Upper {
     const OBSERVE: bool = false;
     /// True if [`Upper::overheard`] and [`Upper::arriving`] are to be called.
     const OVERHEAR: bool = false;
+    /// True if the upper layer decides rates and attempts: [`Upper::attempt_rate`] replaces rate
+    /// adaptation and the retry limits.
+    const RATE_SERIES: bool = false;
     /// True if frames are aggregated.
     ///
     /// Set by the medium, so that networks without aggregation have no cost; implementations do not set it.
@@ -51,6 +54,16 @@ pub trait Upper {
         batch: &mut Batch<'_>,
     ) {
         let _ = (now, node, link, access, batch);
+    }
+
+    /// Returns the rate of an attempt at a packet, counted from 0, and if it is the last one.
+    ///
+    /// A driver's rate series gives both. For the rate, all attempts at the packet count, so that numbers
+    /// beyond the series occur; for the end, only consecutive ones without any response. Called only with
+    /// [`Upper::RATE_SERIES`].
+    fn attempt_rate(&mut self, packet: u32, attempt: u32) -> AttemptRate {
+        let _ = (packet, attempt);
+        AttemptRate::default()
     }
 
     /// Handles a packet that `node` received from its neighbour `from`, or as a broadcast.
@@ -119,6 +132,7 @@ impl<U: Upper, const AGGREGATION: bool, const EDCA: bool, const NS2: bool> Upper
 {
     const OBSERVE: bool = U::OBSERVE;
     const OVERHEAR: bool = U::OVERHEAR;
+    const RATE_SERIES: bool = U::RATE_SERIES;
     const AGGREGATION: bool = AGGREGATION;
     const EDCA: bool = EDCA;
     const NS2: bool = NS2;
@@ -137,6 +151,10 @@ impl<U: Upper, const AGGREGATION: bool, const EDCA: bool, const NS2: bool> Upper
         batch: &mut Batch<'_>,
     ) {
         self.0.pull_more(now, node, link, access, batch);
+    }
+    #[inline]
+    fn attempt_rate(&mut self, packet: u32, attempt: u32) -> AttemptRate {
+        self.0.attempt_rate(packet, attempt)
     }
     #[inline]
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
