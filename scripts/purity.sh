@@ -4,7 +4,7 @@
 # (clippy.toml, Cargo.toml; `make check` runs clippy first).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-core="units document phy wifi transport queueing control capacity scenario engine"
+core="units document phy wifi transport queueing control capacity scenario medium engine"
 packages=$(printf -- '-p fairmesh-%s ' $core)
 
 # shellcheck disable=SC2086

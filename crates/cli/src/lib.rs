@@ -31,6 +31,8 @@ pub fn dispatch(
         #[cfg(feature = "linux")]
         Command::Emulate(a) => commands::emulate::run(&a, command, registry, out),
         #[cfg(feature = "linux")]
+        Command::Medium(a) => commands::medium::run(&a, registry, out),
+        #[cfg(feature = "linux")]
         Command::Demo(a) => commands::demo::run(&a, registry, out),
         Command::Compare(a) => commands::compare::run(&a, command, registry, out),
         Command::Sweep(a) => commands::sweep::run(&a, command, registry, out),

@@ -76,6 +76,23 @@ pub enum EmulatorError {
     /// The routing is not available here.
     #[error("routing {0}")]
     Routing(String),
+    /// The scenario has no medium, or a frame ended it.
+    #[error(transparent)]
+    Medium(#[from] fairmesh_medium::MediumError),
+    /// Too few radios for the scenario's stations.
+    #[error(
+        "mac80211_hwsim has {have} radios, and the scenario has {need} stations; expected one radio per \
+         station: modprobe mac80211_hwsim radios={need}"
+    )]
+    TooFewRadios {
+        /// Number of radios.
+        have: usize,
+        /// Number of stations.
+        need: usize,
+    },
+    /// A failed call into the kernel's networking.
+    #[error(transparent)]
+    Linux(#[from] fairmesh_linux::Error),
     /// The user interrupted the emulation.
     #[error("interrupted")]
     Interrupted,

@@ -3,6 +3,7 @@
 //! [`emulate`] creates one network namespace per node, connects each to the engine by TAP devices,
 //! and runs the engine in real time. Forwarding, queues below the applications and TCP are the
 //! kernel's; medium access and reception are simulated by the same code as in `fairmesh run`.
+//! [`medium`] makes the same radio the medium of real 802.11 stacks.
 //! docs/emulator.md lists the differences.
 
 // The rest of the workspace takes time as an argument; this crate provides it.
@@ -14,6 +15,7 @@ mod engine;
 mod error;
 pub mod frame;
 pub mod lateness;
+pub mod medium;
 mod network;
 mod options;
 mod outcome;

@@ -9,6 +9,7 @@
 //! - [`capture`]: TCP headers that pass an interface;
 //! - [`broadcast`]: datagrams to all neighbours on an interface;
 //! - [`echo`]: echo requests over an interface;
+//! - [`hwsim`]: the medium's side of simulated radios;
 //! - [`command`]: other programs;
 //! - [`netns`], [`tap`], [`tcp`], [`realtime`]: foundations of the emulator.
 
@@ -20,6 +21,7 @@ pub mod capture;
 pub mod command;
 pub mod echo;
 pub mod error;
+pub mod hwsim;
 pub mod link;
 pub mod mac;
 pub mod netlink;

@@ -85,6 +85,11 @@ impl Batch {
         &self.bytes[self.starts[index]..end]
     }
 
+    /// Returns the bytes of all messages.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Empties the batch; its memory stays allocated.
     pub fn clear(&mut self) {
         self.bytes.clear();

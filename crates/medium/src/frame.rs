@@ -5,7 +5,7 @@ use crate::rates::RateChoice;
 /// MAC address.
 pub type Address = [u8; 6];
 
-/// Type and subtype bits of the first byte of the frame control field (IEEE 802.11-2020 §9.2.4.1.3).
+/// Type bits of the frame control field (IEEE 802.11-2020 §9.2.4.1.3).
 const TYPE: u8 = 0x0c;
 const DATA: u8 = 0x08;
 const KIND: u8 = 0xfc;
@@ -91,7 +91,7 @@ impl Frame {
         Some(self.bytes.get(at)? & 0x07)
     }
 
-    /// Returns what the frame says about a block acknowledgement agreement.
+    /// Returns the change of a block acknowledgement agreement in the frame.
     pub(crate) fn agreement(&self) -> Option<Agreement> {
         /// Block Ack action category and its actions (IEEE 802.11-2020 Tables 9-51 and 9-363).
         const BLOCK_ACK: u8 = 3;
@@ -127,7 +127,9 @@ impl Frame {
 pub(crate) enum Agreement {
     /// The sender accepts that the receiver of this frame sends it A-MPDUs.
     Accepted { tid: u8 },
-    /// The agreement ends; `by_originator`: the sender of this frame is the one that sends A-MPDUs.
+    /// The agreement ends.
+    ///
+    /// `by_originator`: the sender of this frame is the one that sends A-MPDUs.
     Ended { tid: u8, by_originator: bool },
 }
 

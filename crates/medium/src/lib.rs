@@ -1,6 +1,6 @@
 //! The simulator's radio as the medium of real 802.11 stacks.
 //!
-//! A [`Medium`] carries the frames of stations whose MAC management, queues and rate control are
+//! A [`Medium`] carries the frames of stations. Their MAC management, queues and rate control are
 //! another program's, such as Linux's mac80211 behind `mac80211_hwsim`. Channel access, collisions,
 //! frame errors, aggregation and airtime are those of [`fairmesh_wifi::Air`], as in
 //! `fairmesh run`. The other side is a [`Kernel`]: it takes the frames that arrive and the transmit

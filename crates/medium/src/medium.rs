@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fairmesh_phy::Rate;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{NodeId, Power, Span, Time};
 use fairmesh_wifi::{
@@ -16,7 +17,7 @@ use crate::frame::{Address, Frame};
 use crate::rates::{RateChoice, RateTable, UnknownRate};
 use crate::station::{Station, StationCounters};
 
-/// Bytes of an MPDU that the radio adds to a packet: header, QoS field with block acknowledgements, FCS.
+/// Bytes of an MPDU that the radio adds to a packet: header and FCS.
 const OVERHEAD: u32 = fairmesh_phy::frame::DATA_OVERHEAD;
 const QOS_OVERHEAD: u32 = fairmesh_phy::frame::QOS_OVERHEAD;
 /// Signal of a frame with unknown power, dBm.
@@ -31,7 +32,7 @@ pub trait Kernel {
     fn report(&mut self, now: Time, from: NodeId, frame: &Frame, status: &Status);
 }
 
-/// How a frame arrived.
+/// Circumstances of a reception.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reception {
     /// Legacy rate index (hwsim has no other for receptions).
@@ -91,7 +92,8 @@ struct Held {
     from: u32,
     /// Receiving station of a frame that is acknowledged.
     link: Option<(LinkId, u32)>,
-    rates: [AttemptRate; 4],
+    /// Rates and attempts, in order; an entry without attempts ends the series.
+    series: [(Rate, u8); 4],
     /// True when the sender has its status.
     reported: bool,
     /// True when no station will receive it any more.
@@ -122,6 +124,8 @@ pub struct Medium {
     frames: Frames,
     beacons: Beacons,
     names: Vec<String>,
+    /// The scenario's rate by link, if it replaces the kernel's for data frames.
+    fixed: Option<BTreeMap<(u32, u32), Rate>>,
     links: BTreeMap<(u32, u32), LinkId>,
     /// Stations by the addresses with which they transmit.
     addresses: BTreeMap<Address, u32>,
@@ -181,6 +185,7 @@ impl Medium {
                 arriving: Span::ZERO,
             },
             beacons: Beacons::default(),
+            fixed: None,
             names: scenario.wireless().map(|n| scenario.nodes()[n.index()].name.clone()).collect(),
             links,
             addresses: BTreeMap::new(),
@@ -193,6 +198,25 @@ impl Medium {
     #[must_use]
     pub fn with_overhearing(mut self) -> Self {
         self.frames.overhear = true;
+        self
+    }
+
+    /// Sends data frames at the scenario's rates instead of the kernel's.
+    ///
+    /// The retry limit is the scenario's, too.
+    /// For comparisons with simulated runs of fixed rates; the kernel's rate control then learns nothing true.
+    #[must_use]
+    pub fn with_scenario_rates(mut self, scenario: &Scenario) -> Self {
+        let own = |rate: Rate| {
+            let info = scenario.mac().phy.info(rate);
+            self.air.phy().rates().find(|r| self.air.phy().info(*r).waveform == info.waveform)
+        };
+        let usual = scenario.mac().rate;
+        let rates = scenario
+            .links()
+            .iter()
+            .filter_map(|l| Some(((l.from.0, l.to.0), own(l.rate.unwrap_or(usual))?)));
+        self.fixed = Some(rates.collect());
         self
     }
 
@@ -240,9 +264,18 @@ impl Medium {
             false => self.addresses.get(&frame.receiver()).copied(),
         };
         let link = to.and_then(|to| Some((*self.links.get(&(station.0, to))?, to)));
-        let rates = self.series(station, &frame)?;
+        let series = match (&self.fixed, link) {
+            (Some(fixed), Some((_, to))) if frame.is_data() => {
+                let rate = fixed.get(&(station.0, to)).copied().unwrap_or_default();
+                let attempts = self.air.phy().timing().short_retry_limit.min(255) as u8;
+                let mut series = [(rate, 0); 4];
+                series[0].1 = attempts;
+                series
+            }
+            _ => self.series(station, &frame)?,
+        };
         let beacon = frame.is_beacon();
-        let held = Held { frame, from: station.0, link, rates, reported: false, passed: false };
+        let held = Held { frame, from: station.0, link, series, reported: false, passed: false };
         let handle = self.frames.insert(held);
         if beacon {
             self.beacons.hold(at, station.0, handle);
@@ -258,18 +291,22 @@ impl Medium {
         self.air.kick(at, station, &mut Above { frames: &mut self.frames, kernel });
     }
 
-    /// Returns the rates of a frame's series, with the end of each entry.
-    fn series(&self, station: NodeId, frame: &Frame) -> Result<[AttemptRate; 4], MediumError> {
-        let mut rates = [AttemptRate::default(); 4];
-        for (rate, choice) in rates.iter_mut().zip(&frame.series) {
+    /// Returns the rates of a frame's series.
+    fn series(&self, station: NodeId, frame: &Frame) -> Result<[(Rate, u8); 4], MediumError> {
+        let mut series = [(Rate::default(), 0); 4];
+        for (entry, choice) in series.iter_mut().zip(&frame.series) {
             if choice.index < 0 || choice.attempts == 0 {
                 break;
             }
-            rate.rate = self.frames.rates.rate(*choice, frame.frequency).map_err(|rate| {
-                MediumError::Rate { station: self.names[station.index()].clone(), rate }
-            })?;
+            let rate = self.frames.rates.rate(*choice, frame.frequency);
+            let name = || self.names[station.index()].clone();
+            let rate = rate.map_err(|rate| MediumError::Rate { station: name(), rate })?;
+            *entry = (rate, choice.attempts);
         }
-        Ok(rates)
+        if series[0].1 == 0 {
+            series[0] = (self.air.phy().lowest_basic(), 1);
+        }
+        Ok(series)
     }
 
     /// Returns the instant of the next event; [`Time::NEVER`] if there is none.
@@ -411,21 +448,18 @@ impl<K: Kernel> Upper for Above<'_, K> {
 
     fn attempt_rate(&mut self, packet: u32, attempt: u32) -> AttemptRate {
         let Some(h) = self.frames.get(packet) else { return AttemptRate::default() };
-        let mut before = 0;
-        let mut found = AttemptRate { rate: h.rates[0].rate, last: true };
-        for (rate, choice) in h.rates.iter().zip(&h.frame.series) {
-            if choice.index < 0 || choice.attempts == 0 {
-                break;
+        let used = h.series.iter().take_while(|(_, attempts)| *attempts > 0);
+        let mut end = 0;
+        let mut found = None;
+        let mut slowest = h.series[0].0;
+        for &(rate, attempts) in used {
+            end += u32::from(attempts);
+            slowest = rate;
+            if attempt < end && found.is_none() {
+                found = Some(rate);
             }
-            before += u32::from(choice.attempts);
-            if attempt < before {
-                found = AttemptRate { rate: rate.rate, last: false };
-                break;
-            }
-            found.rate = rate.rate;
         }
-        let all: u32 = attempts_of(&h.frame.series).map(u32::from).sum();
-        AttemptRate { last: attempt + 1 >= all, ..found }
+        AttemptRate { rate: found.unwrap_or(slowest), last: attempt + 1 >= end }
     }
 
     fn pull(&mut self, _now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
@@ -498,7 +532,7 @@ impl<K: Kernel> Upper for Above<'_, K> {
         let Some(held) = frames.held.get_mut(handle as usize).and_then(Option::as_mut) else {
             return;
         };
-        // A frame to nobody in reach goes out once and is not acknowledged.
+        // A frame without a receiver in reach goes out once and is not acknowledged.
         let acked =
             report.outcome == Outcome::Sent && (held.link.is_some() || held.frame.is_for_group());
         held.reported = true;
@@ -523,7 +557,9 @@ fn attempts_of(series: &[RateChoice; 4]) -> impl Iterator<Item = u8> + '_ {
     series.iter().take_while(|c| c.index >= 0 && c.attempts > 0).map(|c| c.attempts)
 }
 
-/// Distributes attempts over the entries of a series; those beyond it count for the last entry.
+/// Distributes attempts over the entries of a series.
+///
+/// Those beyond its end count for the last entry.
 fn by_entry(series: &[RateChoice; 4], attempts: u32) -> [u8; 4] {
     let mut left = attempts.max(1);
     let mut by = [0; 4];

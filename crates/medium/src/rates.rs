@@ -9,7 +9,9 @@ use fairmesh_units::BitRate;
 /// One entry of a rate series: an index, the number of attempts, and flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateChoice {
-    /// Index into the band's legacy rates, an MCS, or a VHT index (streams − 1 in the high four bits).
+    /// Index of a legacy rate of the band, an HT MCS, or a VHT index.
+    ///
+    /// A VHT index has streams − 1 in its high four bits.
     ///
     /// Negative: the series has ended.
     pub index: i8,

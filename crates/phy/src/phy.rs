@@ -304,8 +304,9 @@ impl Phy {
         Ok(self)
     }
 
-    /// Returns the same PHY with every mode of its generation that its widest and richest mode contains:
-    /// all MCS, guard intervals, and numbers of streams and widths up to its own.
+    /// Returns the same PHY with all modes up to its own streams and width.
+    ///
+    /// These are all MCS and guard intervals of its generation.
     ///
     /// 802.11a, b and g are unchanged. Rates have other indices afterwards.
     ///

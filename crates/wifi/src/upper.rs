@@ -18,8 +18,9 @@ pub trait Upper {
     const OBSERVE: bool = false;
     /// True if [`Upper::overheard`] and [`Upper::arriving`] are to be called.
     const OVERHEAR: bool = false;
-    /// True if the upper layer decides rates and attempts: [`Upper::attempt_rate`] replaces rate
-    /// adaptation and the retry limits.
+    /// True if the upper layer decides rates and attempts.
+    ///
+    /// [`Upper::attempt_rate`] then replaces rate adaptation and the retry limits.
     const RATE_SERIES: bool = false;
     /// True if frames are aggregated.
     ///

@@ -1,4 +1,4 @@
-//! `emulate`, `demo`.
+//! `emulate`, `medium`, `demo`.
 
 use std::path::PathBuf;
 
@@ -140,4 +140,34 @@ pub struct DemoArgs {
     /// Duration of the whole demonstration
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
+}
+
+/// `fairmesh medium`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Station i of the scenario is radio i of mac80211_hwsim. Mesh, rate control, queues and routing \
+    are the kernel's.\n\nExamples:\n  \
+    sudo modprobe mac80211_hwsim radios=4\n  \
+    sudo fairmesh medium scenarios/testbed-chain-up.toml\n  \
+    sudo fairmesh medium mesh.toml --duration '60 s' --json",
+    mut_arg("duration", |a| a.help("End after this time; without it, at an interrupt"))
+)]
+pub struct MediumArgs {
+    /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
+    pub scenario: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub changes: ChangeArgs,
+    /// Seed of the radio's random streams
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Send data frames at the scenario's rates instead of the kernel's
+    #[arg(long)]
+    pub scenario_rates: bool,
+    /// Pass frames for other stations to monitor interfaces
+    #[arg(long)]
+    pub overhear: bool,
+    /// Print the results as JSON
+    #[arg(long)]
+    pub json: bool,
 }

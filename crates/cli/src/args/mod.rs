@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::checks::{FingerprintArgs, ValidateArgs};
 #[cfg(feature = "linux")]
-pub use self::emulate::{CongestionArg, DemoArgs, EmulateArgs, RoutingArg, TcpArg};
+pub use self::emulate::{CongestionArg, DemoArgs, EmulateArgs, MediumArgs, RoutingArg, TcpArg};
 pub use self::models::{CapacityArgs, Hears, ModelKind, OptimumArgs};
 pub use self::runs::{CompareArgs, RunArgs, SweepArgs};
 pub use self::shared::{ChangeArgs, SampleArgs, ScenarioArgs, Share, Way};
@@ -38,6 +38,9 @@ pub enum Command {
     /// Run a scenario in real time over real Linux network stacks (root)
     #[cfg(feature = "linux")]
     Emulate(EmulateArgs),
+    /// Carry the frames of simulated Wi-Fi cards (mac80211_hwsim) over a scenario's radio (root)
+    #[cfg(feature = "linux")]
+    Medium(MediumArgs),
     /// Watch an emulated mesh starve, and the effect of the gateway's daemon (root)
     #[cfg(feature = "linux")]
     Demo(DemoArgs),

@@ -10,6 +10,8 @@ pub mod fingerprints;
 #[cfg(feature = "linux")]
 pub mod gateway;
 pub mod list;
+#[cfg(feature = "linux")]
+pub mod medium;
 pub mod optimum;
 pub mod run;
 pub mod sweep;

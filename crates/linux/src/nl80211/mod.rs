@@ -296,8 +296,13 @@ pub fn read_path(payload: &[u8]) -> Option<MeshPath> {
 
 /// Appends the body of a request for the family's number (to [`CONTROLLER`]).
 pub fn ask_family(out: &mut Vec<u8>) {
+    ask_named_family(out, FAMILY);
+}
+
+/// Appends the body of a request for the number of a generic netlink family.
+pub fn ask_named_family(out: &mut Vec<u8>, name: &str) {
     out.extend([CTRL_CMD_GETFAMILY, 1, 0, 0]);
-    put_str(out, CTRL_ATTR_FAMILY_NAME, FAMILY);
+    put_str(out, CTRL_ATTR_FAMILY_NAME, name);
 }
 
 /// Reads the family's number from the controller's reply.

@@ -1,0 +1,110 @@
+//! Traffic between stations: datagrams as fast as the sockets take them, and connections.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::PAYLOAD;
+use crate::mesh::{Mesh, address};
+
+/// Time before a measurement, for rate control and queues.
+const SETTLING: Duration = Duration::from_millis(1500);
+
+/// Sends full datagrams between pairs of stations at once; returns received payload, bit/s.
+pub fn saturate(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<f64> {
+    let settling = SETTLING.min(Duration::from_secs_f64(seconds / 3.0));
+    let start = Instant::now();
+    let (from, until) = (start + settling, start + settling + Duration::from_secs_f64(seconds));
+    thread::scope(|threads| {
+        let sinks: Vec<_> = pairs
+            .iter()
+            .enumerate()
+            .map(|(k, &(_, to))| {
+                let port = 7000 + k as u16;
+                let socket = mesh.nodes[to].enter(|| UdpSocket::bind(("0.0.0.0", port))).unwrap();
+                socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+                threads.spawn(move || {
+                    let (mut bytes, mut buffer) = (0u64, [0; 2048]);
+                    while Instant::now() < until {
+                        if let Ok(n) = socket.recv(&mut buffer)
+                            && Instant::now() >= from
+                        {
+                            bytes += n as u64;
+                        }
+                    }
+                    bytes as f64 * 8.0 / seconds
+                })
+            })
+            .collect();
+        for (k, &(from, to)) in pairs.iter().enumerate() {
+            let target = format!("{}:{}", address(to), 7000 + k);
+            let socket = mesh.nodes[from].enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
+            threads.spawn(move || {
+                let packet = [0; PAYLOAD as usize];
+                while Instant::now() < until {
+                    // No route yet, or no buffer: the next one.
+                    if socket.send_to(&packet, &target).is_err() {
+                        thread::sleep(Duration::from_millis(10));
+                    }
+                }
+            });
+        }
+        sinks.into_iter().map(|s| s.join().unwrap()).collect()
+    })
+}
+
+/// Connections between pairs of stations at once; returns received payload, bit/s.
+pub fn tcp(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<f64> {
+    let mut ends = Vec::new();
+    for (k, &(from, to)) in pairs.iter().enumerate() {
+        let port = 7100 + k as u16;
+        let listener = mesh.nodes[to].enter(|| TcpListener::bind(("0.0.0.0", port))).unwrap();
+        let target = format!("{}:{port}", address(to));
+        let sender = mesh.nodes[from].enter(|| TcpStream::connect(&target)).unwrap();
+        ends.push((sender, listener.accept().unwrap().0));
+    }
+    let start = Instant::now();
+    let (since, until) = (start + SETTLING, start + SETTLING + Duration::from_secs_f64(seconds));
+    thread::scope(|threads| {
+        let sinks: Vec<_> = ends
+            .into_iter()
+            .map(|(sender, receiver)| {
+                threads.spawn(move || send(sender, until));
+                threads.spawn(move || receive(receiver, since, until))
+            })
+            .collect();
+        sinks.into_iter().map(|s| s.join().unwrap().unwrap() as f64 * 8.0 / seconds).collect()
+    })
+}
+
+fn send(mut sender: TcpStream, until: Instant) {
+    let block = [0; 1 << 16];
+    // A write waits for room; the end of the measurement ends it.
+    let _ = sender.set_write_timeout(Some(Duration::from_millis(200)));
+    while Instant::now() < until {
+        match sender.write(&block) {
+            Err(e) if !waits(&e) => break,
+            _ => {}
+        }
+    }
+    let _ = sender.shutdown(std::net::Shutdown::Both);
+}
+
+/// Returns the bytes received between two instants.
+fn receive(mut receiver: TcpStream, since: Instant, until: Instant) -> io::Result<u64> {
+    receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let (mut bytes, mut buffer) = (0, vec![0; 1 << 16]);
+    while Instant::now() < until {
+        match receiver.read(&mut buffer) {
+            Ok(n) if Instant::now() >= since => bytes += n as u64,
+            Err(e) if !waits(&e) => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(bytes)
+}
+
+fn waits(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
