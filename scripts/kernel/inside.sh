@@ -10,6 +10,8 @@ modprobe tun
 [ $# -gt 0 ] || set -- --skip killed_fifty_times --skip a_hundred_reloads --skip whoever_is_killed --skip ten_thousand \
     --skip pfrc_makes --skip made_up_addresses_share --skip a_hundred_thousand --skip relayouts_under_load --skip killed_with_its_guard --skip taken_over_again \
     --skip the_three_hop_upload --skip the_middle_of_the_stack --skip udp_saturates_three
+# Figures of the medium are of 6.12; 6.1 has no intermediate queues in hwsim.
+case $(uname -r) in 6.1.*) set -- "$@" --skip hidden_stations_share --skip aggregates_reach --skip uploads_of_a --skip gap_frees ;; esac
 wrong=0
 # Seconds of processor time: the cost of a run, because idle time is skipped.
 busy() { awk '{printf "%.0f", $1 - $2}' /proc/uptime; }
