@@ -22,6 +22,11 @@ fn seconds() -> f64 {
     std::env::var("FAIRMESH_MEDIUM_SECONDS").map_or(4.0, |s| s.parse().unwrap())
 }
 
+/// Returns the bound of a figure: wider for a measurement of seconds, in which it varies.
+fn bound(of_a_minute: f64, of_seconds: f64) -> f64 {
+    if seconds() >= 30.0 { of_a_minute } else { of_seconds }
+}
+
 /// Locks the machine for one test, since its radios are shared.
 macro_rules! machine {
     () => {{
@@ -96,7 +101,7 @@ fn uploads(name: &str, text: &str, parents: &[Option<usize>]) {
     );
     println!("{name}: lateness {}", record["lateness_s"]);
     within(&format!("{name}, sum"), got.iter().sum(), wanted.iter().sum(), 0.15);
-    assert!((jain(&got) - jain(&wanted)).abs() < 0.1, "Jain");
+    assert!((jain(&got) - jain(&wanted)).abs() < bound(0.1, 0.15), "Jain");
 }
 
 #[test]
@@ -186,9 +191,9 @@ fn hidden_stations_share_as_simulated() {
     let got = saturate(&mesh, &pairs, 2.0 * seconds());
     let wanted = simulated(&text, &pairs);
     for (i, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
-        within(&format!("hidden station {}", 2 * i), *got, *wanted, 0.06);
+        within(&format!("hidden station {}", 2 * i), *got, *wanted, bound(0.06, 0.1));
     }
-    within("both", got.iter().sum(), wanted.iter().sum(), 0.03);
+    within("both", got.iter().sum(), wanted.iter().sum(), bound(0.03, 0.04));
 }
 
 /// Packets, and drops and marks so far, of a station's queue of best effort.
