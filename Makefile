@@ -123,8 +123,8 @@ test-packages: packages-build
 	CARGO="$(CARGO)" scripts/packages.sh
 
 # Uses the tests built for this machine; the longer tests are in make test-kernel.
-test-kernels: test-build packages-build
-	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace FAIRMESH_KERNEL_PROGRAMS='classifier|gateway|kernel|system' scripts/kernel/test.sh
+test-kernels: test-build packages-build build-experiments
+	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace FAIRMESH_KERNEL_PROGRAMS='classifier|gateway|kernel|system|medium' scripts/kernel/test.sh
 
 test-programs: test-build
 	CARGO="$(CARGO)" scripts/tests.py --built

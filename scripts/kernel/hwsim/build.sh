@@ -19,7 +19,9 @@ final=$cache/hwsim-$kernel-$key.ko
 exec 9>"$cache/lock"
 flock 9
 if [ -s "$final" ]; then echo "$final"; exit 0; fi
-for tool in gcc-12 make apt-get dpkg-deb xz; do
+# Debian's kernels are built by gcc-12; a newer one does, too.
+cc=$(command -v gcc-12 || command -v gcc) || cannot "no gcc here"
+for tool in make apt-get dpkg-deb xz; do
     command -v $tool >/dev/null || cannot "no $tool here"
 done
 [ -s "$cache/apt/apt.conf" ] || cannot "the lists of image.sh are gone: remove $image"
@@ -46,7 +48,7 @@ find "$work/module" -name 'mac80211_hwsim.[ch]' -exec mv {} "$work/module/" \;
 "$here/patch.py" "$work/module/mac80211_hwsim.c" || fail "patch.py does not fit the source of $kernel"
 echo 'obj-m := mac80211_hwsim.o' > "$work/module/Kbuild"
 # Without BTF, for which the kernel's own image would be needed.
-make -C "$work/headers/usr/src/linux-headers-$kernel" M="$work/module" CONFIG_DEBUG_INFO_BTF_MODULES= modules >"$work/make.log" 2>&1 \
+make -C "$work/headers/usr/src/linux-headers-$kernel" M="$work/module" CC="$cc" CONFIG_DEBUG_INFO_BTF_MODULES= modules >"$work/make.log" 2>&1 \
     || { tail -n 20 "$work/make.log" >&2; fail "the driver does not compile for $kernel"; }
 strip -g -o "$work/module.ko" "$work/module/mac80211_hwsim.ko"
 rm -f "$cache"/hwsim-"$kernel"-*.ko
