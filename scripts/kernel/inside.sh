@@ -4,6 +4,7 @@
 cd "$(dirname "$0")" || exit 1
 echo "kernel: $(uname -r)"
 export FAIRMESH_GATEWAY=/host/fairmesh-gateway FAIRMESH_NO_SKIP=1 FAIRMESH_VM=1 RUST_BACKTRACE=0
+if [ -e environment ]; then . ./environment; fi
 # As in a distribution: the device exists and loads its module.
 modprobe tun
 # Tests with thousands of items or minutes of emulation run on this computer's own kernel in `make test`.
