@@ -4,13 +4,14 @@
 cd "$(dirname "$0")" || exit 1
 echo "kernel: $(uname -r)"
 export FAIRMESH_GATEWAY=/host/fairmesh-gateway FAIRMESH_NO_SKIP=1 FAIRMESH_VM=1 RUST_BACKTRACE=0
-if [ -e environment ]; then . ./environment; fi
+. ./environment
 # As in a distribution: the device exists and loads its module.
 modprobe tun
 # Tests with thousands of items or minutes of emulation run on this computer's own kernel in `make test`.
 [ $# -gt 0 ] || set -- --skip killed_fifty_times --skip a_hundred_reloads --skip whoever_is_killed --skip ten_thousand \
     --skip pfrc_makes --skip made_up_addresses_share --skip a_hundred_thousand --skip relayouts_under_load --skip killed_with_its_guard --skip taken_over_again \
     --skip the_three_hop_upload --skip the_middle_of_the_stack --skip udp_saturates_three
+for name in $skip; do set -- "$@" --skip "$name"; done
 # Figures of the medium are of 6.12; 6.1 has no intermediate queues in hwsim.
 case $(uname -r) in 6.1.*) set -- "$@" --skip hidden_stations_share --skip aggregates_reach --skip uploads_of_a --skip gap_frees ;; esac
 wrong=0

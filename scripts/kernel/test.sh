@@ -3,7 +3,7 @@
 # virtual machine for each kernel, both concurrently.
 #   test.sh [-k SERIES] [FILTER...]    by default 6.1 and 6.12; FILTER as of cargo test
 # FAIRMESH_KERNEL_PROGRAMS: test programs, separated by |, instead of all. FAIRMESH_MEDIUM_SECONDS: length of the
-# medium's measurements, by default 4.
+# medium's measurements, s, by default 4. FAIRMESH_KERNEL_SKIP: further tests to leave out.
 # The output of each machine is in target/kernel/SERIES.log. If no machine is possible, the test is skipped with a
 # line; with FAIRMESH_NO_SKIP set, that is a failure if this machine could run one.
 set -euo pipefail
@@ -41,7 +41,7 @@ rm -rf "$stage"
 mkdir -p "$stage/lib"
 cp "$binary" "${binary%/*}/fairmesh-node" "$stage/"
 cp scripts/kernel/inside.sh "$stage/"
-echo "export FAIRMESH_MEDIUM_SECONDS=${FAIRMESH_MEDIUM_SECONDS:-4}" > "$stage/environment"
+printf 'export FAIRMESH_MEDIUM_SECONDS=%q\nskip=%q\n' "${FAIRMESH_MEDIUM_SECONDS:-4}" "${FAIRMESH_KERNEL_SKIP:-}" > "$stage/environment"
 programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|plane|groups|rates|marks|next_hops|radio|minstrel|gateway|kernel|system|root|medium'}
 # Drivers of the medium; other tests do not need them.
 for kernel in "${kernels[@]}"; do
