@@ -235,10 +235,9 @@ fn the_doctor_finds_tunnels_of_homes() {
     assert_eq!(of("tunnel")[0].0, "fine");
     assert_eq!(of("random-mac")[0].0, "fine");
     let queues = of("queues");
-    assert!(
-        queues.len() >= 2 && queues.iter().any(|q| q.1.contains("mesh: 0 received")),
-        "{queues:?}"
-    );
+    // Neighbour discovery may have sent a packet.
+    let few = |text: &str| text.contains("mesh: ") && text.contains("too few for a verdict");
+    assert!(queues.len() >= 2 && queues.iter().any(|q| few(&q.1)), "{queues:?}");
     let stream = path.stream(2, 60.0);
     let mut pause = Pause::new();
     while stream.bytes.load(std::sync::atomic::Ordering::Relaxed) < 11_000_000 {
