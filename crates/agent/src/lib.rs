@@ -25,4 +25,5 @@ mod json;
 pub mod key;
 mod locate;
 pub mod node;
+pub mod program;
 mod ubus;

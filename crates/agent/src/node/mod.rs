@@ -9,6 +9,7 @@
 //!   restarts;
 //! - [`start`]: the start on a machine; [`commands`]: the commands; [`doctor`]: causes of a router that has no effect.
 
+mod answers;
 pub mod args;
 pub mod commands;
 pub mod config;

@@ -2,15 +2,11 @@
 
 use std::fmt::Write;
 
-use fairmesh_units::{BitRate, Time};
+use fairmesh_units::BitRate;
 use serde::{Deserialize, Serialize};
 
-use super::config::Config;
-use super::machine::Machine;
 use super::message::Role;
-use super::neighbours::Cause;
 use super::rig::Decision;
-use super::service::Router;
 use crate::daemon::process::Resources;
 
 /// Version of the `--json` format.
@@ -143,86 +139,6 @@ pub struct Why {
     pub uptime_seconds: f64,
     /// Last decisions, the newest last.
     pub decisions: Vec<Decision>,
-}
-
-fn limit<M: Machine>(router: &Router<M>) -> Option<LimitReport> {
-    router.rig.limit.as_ref().map(|l| LimitReport {
-        interface: l.place.interface.to_string(),
-        bits_per_second: l.rate.map(|r| r.0),
-        applied: l.applied,
-    })
-}
-
-fn waits<M: Machine>(router: &Router<M>) -> Option<String> {
-    router.idle.clone().filter(|_| router.driver.is_none())
-}
-
-pub(super) fn status<M: Machine>(router: &Router<M>, now: Time) -> Status {
-    let config: &Config = &router.rig.config;
-    let interfaces = config.interfaces.iter().enumerate().map(|(at, name)| {
-        let port = router.ports.get(at).copied().unwrap_or_default();
-        InterfaceReport {
-            name: name.to_string(),
-            talks: port.talks,
-            stations: port.stations,
-            survey: port.survey,
-        }
-    });
-    let neighbours = router.links.iter().map(|(mac, link)| {
-        let sender = router.neighbours.senders().find(|(m, _)| m == mac).map(|(_, s)| s);
-        let capacity = router.capacity(link);
-        NeighbourReport {
-            mac: mac.to_string(),
-            interface: config.interfaces[link.interface].to_string(),
-            role: sender.filter(|s| s.active).map(|s| s.role),
-            rate_bits_per_second: capacity.map(|c| c.0.0),
-            capacity_bits_per_second: capacity.map(|c| c.1.0),
-            messages: sender.map_or(0, |s| s.received),
-            lost: sender.map_or(0, |s| s.lost),
-        }
-    });
-    let refused = router.neighbours.refused().filter(|(cause, n)| *n > 0 && *cause != Cause::Own);
-    let last_refused = router.neighbours.last_refused().map(|(mac, cause)| {
-        let from = mac.map_or("an unknown sender".to_owned(), |mac| mac.to_string());
-        let advice = cause.advice().map(|a| format!(": {a}")).unwrap_or_default();
-        format!("{} from {from}{advice}", cause.name())
-    });
-    Status {
-        schema: SCHEMA,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        uptime_seconds: now.as_secs_f64(),
-        mode: config.mode.name().to_owned(),
-        routing: config.routing.name().to_owned(),
-        role: config.role,
-        control: config.mechanism.to_string(),
-        running: router.driver.is_some(),
-        waits: waits(router),
-        interfaces: interfaces.collect(),
-        channel_busy: router.rig.busy,
-        neighbours: neighbours.collect(),
-        limit: limit(router),
-        marking: router
-            .rig
-            .marking
-            .map(|m| MarkingReport { probability: m.probability.0, applied: m.applied }),
-        sent_messages: router.sent_messages(),
-        refused: refused
-            .map(|(cause, messages)| RefusedReport { cause: cause.name().to_owned(), messages })
-            .collect(),
-        last_refused,
-        events: router.rig.journal.totals().map(|(code, _, n)| (code.to_owned(), n)).collect(),
-    }
-}
-
-pub(super) fn why<M: Machine>(router: &Router<M>, now: Time) -> Why {
-    Why {
-        schema: SCHEMA,
-        control: router.rig.config.mechanism.to_string(),
-        waits: waits(router),
-        limit: limit(router),
-        uptime_seconds: now.as_secs_f64(),
-        decisions: router.rig.decisions.iter().cloned().collect(),
-    }
 }
 
 fn rate(bits: Option<u64>) -> String {

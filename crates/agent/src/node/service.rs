@@ -441,10 +441,6 @@ impl<M: Machine> Router<M> {
     pub(super) fn sent_messages(&self) -> u64 {
         self.announcers.values().map(|(_, a)| u64::from(a.sent())).max().unwrap_or(0)
     }
-
-    fn status(&self, now: Time) -> report::Status {
-        report::status(self, now)
-    }
 }
 
 impl<M: Machine> Service for Router<M> {
@@ -491,7 +487,7 @@ impl<M: Machine> Service for Router<M> {
         };
         let value = match request {
             Request::Status => serde_json::to_value(self.status(at.now)),
-            Request::Why => serde_json::to_value(report::why(self, at.now)),
+            Request::Why => serde_json::to_value(self.why(at.now)),
         };
         match value {
             Ok(value) => Response::Ok(value),

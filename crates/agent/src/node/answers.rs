@@ -1,0 +1,96 @@
+//! Answers of a router's daemon to `status` and `why`.
+
+use fairmesh_units::Time;
+
+use super::config::Config;
+use super::machine::Machine;
+use super::neighbours::Cause;
+use super::report::{
+    InterfaceReport, LimitReport, MarkingReport, NeighbourReport, RefusedReport, SCHEMA, Status,
+    Why,
+};
+use super::service::Router;
+
+impl<M: Machine> Router<M> {
+    fn limit_report(&self) -> Option<LimitReport> {
+        self.rig.limit.as_ref().map(|l| LimitReport {
+            interface: l.place.interface.to_string(),
+            bits_per_second: l.rate.map(|r| r.0),
+            applied: l.applied,
+        })
+    }
+
+    fn waits(&self) -> Option<String> {
+        self.idle.clone().filter(|_| self.driver.is_none())
+    }
+
+    /// Returns the report of `status`.
+    pub(super) fn status(&self, now: Time) -> Status {
+        let config: &Config = &self.rig.config;
+        let interfaces = config.interfaces.iter().enumerate().map(|(at, name)| {
+            let port = self.ports.get(at).copied().unwrap_or_default();
+            InterfaceReport {
+                name: name.to_string(),
+                talks: port.talks,
+                stations: port.stations,
+                survey: port.survey,
+            }
+        });
+        let neighbours = self.links.iter().map(|(mac, link)| {
+            let sender = self.neighbours.senders().find(|(m, _)| m == mac).map(|(_, s)| s);
+            let capacity = self.capacity(link);
+            NeighbourReport {
+                mac: mac.to_string(),
+                interface: config.interfaces[link.interface].to_string(),
+                role: sender.filter(|s| s.active).map(|s| s.role),
+                rate_bits_per_second: capacity.map(|c| c.0.0),
+                capacity_bits_per_second: capacity.map(|c| c.1.0),
+                messages: sender.map_or(0, |s| s.received),
+                lost: sender.map_or(0, |s| s.lost),
+            }
+        });
+        let refused = self.neighbours.refused().filter(|(cause, n)| *n > 0 && *cause != Cause::Own);
+        let last_refused = self.neighbours.last_refused().map(|(mac, cause)| {
+            let from = mac.map_or("an unknown sender".to_owned(), |mac| mac.to_string());
+            let advice = cause.advice().map(|a| format!(": {a}")).unwrap_or_default();
+            format!("{} from {from}{advice}", cause.name())
+        });
+        Status {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_seconds: now.as_secs_f64(),
+            mode: config.mode.name().to_owned(),
+            routing: config.routing.name().to_owned(),
+            role: config.role,
+            control: config.mechanism.to_string(),
+            running: self.driver.is_some(),
+            waits: self.waits(),
+            interfaces: interfaces.collect(),
+            channel_busy: self.rig.busy,
+            neighbours: neighbours.collect(),
+            limit: self.limit_report(),
+            marking: self
+                .rig
+                .marking
+                .map(|m| MarkingReport { probability: m.probability.0, applied: m.applied }),
+            sent_messages: self.sent_messages(),
+            refused: refused
+                .map(|(cause, messages)| RefusedReport { cause: cause.name().to_owned(), messages })
+                .collect(),
+            last_refused,
+            events: self.rig.journal.totals().map(|(code, _, n)| (code.to_owned(), n)).collect(),
+        }
+    }
+
+    /// Returns the report of `why`.
+    pub(super) fn why(&self, now: Time) -> Why {
+        Why {
+            schema: SCHEMA,
+            control: self.rig.config.mechanism.to_string(),
+            waits: self.waits(),
+            limit: self.limit_report(),
+            uptime_seconds: now.as_secs_f64(),
+            decisions: self.rig.decisions.iter().cloned().collect(),
+        }
+    }
+}
