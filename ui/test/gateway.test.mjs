@@ -161,6 +161,33 @@ test("values change while the page is open, and a home under the pointer stays",
   assert.deepEqual(p.wrong, []);
 });
 
+test("a browser that has just opened the page has the recorded hour and week", async (t) => {
+  const hours = await (await fetch(`${running.large.address}api/history`)).json();
+  assert.equal(hours.step, 60);
+  // Near homes take all: others starve in whole minutes.
+  const [name, curve] = Object.entries(hours.homes).find(([, c]) => c.starved?.some((s) => s >= 30));
+  const recorded = curve.rate.filter((r) => r !== null).length;
+  assert.ok(recorded >= 3, JSON.stringify(curve));
+  const p = await open(t, "large", { hash: `home=${encodeURIComponent(name)}&search=${encodeURIComponent(name)}` });
+  const points = (selector) => p.$eval(selector, (path) => path.getAttribute("d").split(/[ML]/).length - 1);
+  for (let i = 0; i < 2; i++) {
+    await p.waitForSelector("#past figure");
+    await p.waitForSelector("tr[data-row] .spark .starved", { state: "attached" });
+    // The present minute is drawn by its present rate.
+    assert.ok((await points("tr[data-row] .spark path")) >= recorded);
+    assert.ok((await points("#past .spark path")) >= recorded);
+    assert.match(await p.textContent("#past figcaption"), /down mean .*; starved for \d+ (s|min)/);
+    assert.match(await p.textContent("#past .axis"), /dashed: limit, not in force; red: starved/);
+    if (i === 0) await p.reload();
+  }
+  await shot(p, "gateway-hour");
+  await p.click("#past [role=radio]:has-text('week')");
+  await p.waitForSelector("#past h3:has-text('Last week')");
+  assert.match(await p.textContent("#past figcaption"), /7 days not recorded/);
+  await shot(p, "gateway-week");
+  assert.deepEqual(p.wrong, []);
+});
+
 test("without a token the page only shows", async (t) => {
   const p = await open(t, "large");
   await p.locator("tr[data-row]").first().click();

@@ -9,6 +9,7 @@ import { Text } from "./components/Text";
 import { Bounds, Known, Mode } from "./components/Tiles";
 import { Unlock } from "./components/Unlock";
 import { useLive, type Link } from "./live";
+import { useHours } from "./past";
 import type { Bound } from "./types";
 import { ago } from "./words";
 
@@ -70,6 +71,7 @@ export function App() {
   // Rows do not move under the pointer.
   const live = useLive(!paused && !over);
   const { content, link } = live;
+  const hours = useHours();
   const opener = useRef<string | null>(null);
 
   useEffect(() => {
@@ -227,6 +229,7 @@ export function App() {
             <div onPointerEnter={(e) => e.pointerType === "mouse" && setOver(true)} onPointerLeave={() => setOver(false)}>
               <Homes
                 content={content}
+                hours={hours}
                 rows={rows}
                 most={most}
                 more={() => setMost(most + STEP)}

@@ -2,7 +2,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Change, Content, GatewayEvent, Whole } from "./types";
 
-const MINUTES = 60;
 const MOST_EVENTS = 200;
 /** Times after which values count as old, and between two requests, ms. */
 const OLD = 30_000;
@@ -17,7 +16,6 @@ export function whole(w: Whole): Content {
     head: w.head,
     uptime: w.uptime,
     homes: new Map(w.homes.map((h) => [h.name, h])),
-    hour: new Map(w.homes.map((h) => [h.name, [...(w.hour[h.name] ?? []), (h.ways[0].rate ?? 0) / 1e3]])),
     events: sorted(w.events),
   };
 }
@@ -26,15 +24,7 @@ export function changed(c: Content, d: Change): Content {
   const homes = new Map(c.homes);
   d.gone.forEach((name) => homes.delete(name));
   d.homes.forEach((h) => homes.set(h.name, h));
-  const passed = Math.floor(d.uptime / 60) - Math.floor(c.uptime / 60);
-  const hour = new Map<string, number[]>();
-  for (const h of homes.values()) {
-    const now = (h.ways[0].rate ?? 0) / 1e3;
-    const before = c.hour.get(h.name) ?? [];
-    const kept = passed > 0 ? before : before.slice(0, -1);
-    hour.set(h.name, [...kept, now].slice(-MINUTES - 1));
-  }
-  return { head: d.head, uptime: d.uptime, homes, hour, events: sorted([...d.events, ...c.events]) };
+  return { head: d.head, uptime: d.uptime, homes, events: sorted([...d.events, ...c.events]) };
 }
 
 export type Link = "connecting" | "live" | "polling" | "lost";

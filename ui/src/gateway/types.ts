@@ -66,7 +66,6 @@ export interface Whole {
   uptime: number;
   head: Head;
   homes: Home[];
-  hour: Record<string, number[]>;
   events: GatewayEvent[];
 }
 
@@ -79,12 +78,33 @@ export interface Change {
   events: GatewayEvent[];
 }
 
+/** Values of equal slots, the oldest first; the last one is the present. Rates in kbit/s. */
+export interface Curve {
+  rate: (number | null)[];
+  limit?: (number | null)[];
+  starved?: number[];
+}
+
+/** The last hour of all homes with traffic (crates/agent/src/gateway/history/curves.rs). */
+export interface Hour {
+  end: number;
+  step: number;
+  more: boolean;
+  idle: (number | null)[];
+  homes: Record<string, Curve>;
+}
+
+/** Curves of one home, down and up. */
+export interface HomeCurves {
+  end: number;
+  step: number;
+  ways: [Curve, Curve];
+}
+
 /** Content as the page keeps it. */
 export interface Content {
   head: Head;
   uptime: number;
   homes: Map<string, Home>;
-  /** Mean rates downstream by minute, kbit/s; the last one is the present minute. */
-  hour: Map<string, number[]>;
   events: GatewayEvent[];
 }

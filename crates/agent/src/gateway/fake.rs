@@ -43,6 +43,8 @@ pub(crate) struct FakeClass {
     pub rate: Option<BitRate>,
     /// Offered load, bit/s of frames.
     pub demand: f64,
+    /// Bytes that wait in the queue.
+    pub backlog: u64,
     pub bytes: u64,
     pub packets: u64,
 }
@@ -242,7 +244,7 @@ impl Shaper for FakeShaper {
                 drops: 0,
                 overlimits: 0,
                 backlog_packets: 0,
-                backlog_bytes: 0,
+                backlog_bytes: class.backlog,
             });
         }
         Ok(())

@@ -96,7 +96,12 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let setup = Setup {
         socket: config.socket.clone(),
         metrics: config.metrics,
-        servers: config.page.clone().map(page::server).into_iter().collect(),
+        servers: config
+            .page
+            .clone()
+            .map(|page| page::server(page, config.history.clone()))
+            .into_iter()
+            .collect(),
         store,
         guard: (!options.no_guard).then_some(arguments),
         json: options.json,

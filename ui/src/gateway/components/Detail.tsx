@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Swatch } from "../../common/classes";
 import type { Content, Home, Way } from "../types";
-import { ago, BOUNDS, clock, limit, rate, STATES } from "../words";
+import { ago, BOUNDS, clock, rate, STATES } from "../words";
 import { EventList } from "./Events";
-import { Spark } from "./Spark";
+import { PastOf } from "./Chart";
 
 export interface Ask {
   home: string;
@@ -77,7 +77,6 @@ export function Detail(p: { home: Home; content: Content; now: number; unlocked:
   );
   const held = home.until !== undefined;
   const own = content.events.filter((e) => e.text.includes(`"${home.name}"`));
-  const lines = content.hour.get(home.name) ?? [];
   return (
     <div class="drawer" role="dialog" aria-label={`Details of ${home.name}`}>
       <header>
@@ -114,14 +113,9 @@ export function Detail(p: { home: Home; content: Content; now: number; unlocked:
           <h3>What bounds the limit</h3>
           <Candidates w={home.ways[0]} title="down" />
           <Candidates w={home.ways[1]} title="up" />
+          <p class="xs dim">{home.ways[0].drops + home.ways[1].drops} packets dropped</p>
         </section>
-        <section>
-          <h3>Last hour, down</h3>
-          <Spark values={lines} width={400} height={64} mark={STATES[home.state].mark} limit={home.ways[0].limit === null ? null : home.ways[0].limit / 1e3} />
-          <p class="xs dim">
-            now {rate(home.ways[0].rate)} down, {rate(home.ways[1].rate)} up; limit {limit(home.ways[0].limit)} (dashed); {home.ways[0].drops + home.ways[1].drops} packets dropped
-          </p>
-        </section>
+        <PastOf home={home} />
         <section>
           <h3>Round trip through the mesh</h3>
           <p class="sm">{home.rtt === null ? "Not known." : `${Math.round(home.rtt)} ms${home.base === null ? "" : `; least ${Math.round(home.base)} ms: ${Math.round(home.rtt - home.base)} ms of it are queues in the mesh`}`}</p>

@@ -2,6 +2,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { Swatch } from "../../common/classes";
 import { count } from "../../common/format";
 import { csv, save } from "../../common/save";
+import { hourOf, type Hours, type Past } from "../past";
 import type { Bound, Content, Home } from "../types";
 import { BOUNDS, limit, matches, rate, STATES } from "../words";
 import { Spark } from "./Spark";
@@ -61,6 +62,7 @@ function Bar({ h }: { h: Home }) {
 
 export function Homes(p: {
   content: Content;
+  hours: Past<Hours>;
   rows: Home[];
   most: number;
   more: () => void;
@@ -164,7 +166,7 @@ export function Homes(p: {
                 <td class="hide-s" data-tip={`${BOUNDS[h.bound].name}\n${BOUNDS[h.bound].tip}`}>{BOUNDS[h.bound].name}</td>
                 <td class="num">{h.rtt === null ? "–" : `${Math.round(h.rtt)} ms`}</td>
                 <td class="hide-s">
-                  <Spark values={p.content.hour.get(h.name) ?? []} width={120} height={26} mark={STATES[h.state].mark} />
+                  <Spark curve={hourOf(p.hours, h)} hours={p.hours} width={120} height={26} mark={STATES[h.state].mark} />
                 </td>
                 <td class="why hide-d" data-tip={`${h.name}\n${h.reason}`}>
                   {h.reason}

@@ -36,7 +36,7 @@ impl Body {
     }
 
     /// Returns the memory that the body keeps in use, if others may share it.
-    pub(super) fn shared(&self) -> Option<&Arc<Vec<u8>>> {
+    pub(crate) fn shared(&self) -> Option<&Arc<Vec<u8>>> {
         match self {
             Body::Static(_) => None,
             Body::Shared(bytes) => Some(bytes),
@@ -224,7 +224,7 @@ impl Response {
         self
     }
 
-    pub(super) fn body(&self) -> &Body {
+    pub(crate) fn body(&self) -> &Body {
         &self.body
     }
 

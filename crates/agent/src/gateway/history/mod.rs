@@ -5,6 +5,7 @@
 
 mod block;
 mod coarse;
+mod curves;
 mod reading;
 mod recorder;
 mod ring;
@@ -18,6 +19,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use coarse::Coarse;
+pub use curves::{AllCurves, Curve, Curves, Grid, HomeCurves};
 pub use reading::{Damage, Reading};
 pub use recorder::{Recorded, Recorder};
 pub use ring::Ring;

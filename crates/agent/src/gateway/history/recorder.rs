@@ -256,7 +256,9 @@ impl Recorder {
                 let usage = Usage { limited_by: limited_by(limiter), ..usage };
                 DirectionUse { usage, reason: reason.to_owned() }
             });
-            let used = directions.iter().any(|d| d.usage.bytes > 0 || d.usage.drops > 0);
+            // A home that starves may carry nothing at all.
+            let used = |u: &Usage| u.bytes > 0 || u.drops > 0 || u.starved > 0;
+            let used = directions.iter().any(|d| used(&d.usage));
             used.then(|| HomeUse { name: member.subscriber.name.clone(), directions })
         });
         let homes = homes.collect();

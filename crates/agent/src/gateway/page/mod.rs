@@ -5,6 +5,7 @@
 //! need the operator's [`token`].
 
 pub mod model;
+pub mod past;
 pub mod report;
 pub mod token;
 pub mod verdict;
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use self::model::{Home, Model};
+use self::past::Past;
 use self::report::{Event, PageReport};
 use self::token::{TokenError, Tokens};
 use self::verdict::{PAUSE, Tracker};
@@ -27,6 +29,7 @@ use crate::daemon::runtime::{Caller, Server};
 use crate::daemon::socket::Response as Reply;
 use crate::daemon::{http, journal::Level};
 use crate::gateway::config::PageSettings;
+use crate::gateway::history::HistorySettings;
 use crate::gateway::report::{SubscriberReport, why_text};
 use crate::gateway::request::{OverrideRate, Request as Ask};
 
@@ -96,12 +99,23 @@ pub struct Page {
     failed: bool,
     sent: Option<Instant>,
     snapshot: Snapshot,
+    past: Past,
+    /// The daemon's calendar at the last look, seconds since 1970.
+    wall: Option<u64>,
 }
 
 /// A question to the daemon for one request.
 pub struct Question {
     since: Instant,
     reply: Receiver<Reply>,
+}
+
+/// State of a request that has no response yet.
+pub enum Waiting {
+    /// For the daemon.
+    Daemon(Question),
+    /// For the history, since this time.
+    History(Instant),
 }
 
 /// Body of a request for an override.
@@ -128,13 +142,13 @@ enum Kind {
 }
 
 /// Returns the server of a page.
-pub fn server(settings: PageSettings) -> Server {
+pub fn server(settings: PageSettings, history: HistorySettings) -> Server {
     let endpoint = settings.listen.clone();
     Server {
         unavailable: "page.unavailable",
         endpoint: endpoint.clone(),
         start: Box::new(move |caller| {
-            http::serve("page", &endpoint, Page::new(settings, caller), LIMITS).map(|_| ())
+            http::serve("page", &endpoint, Page::new(settings, history, caller), LIMITS).map(|_| ())
         }),
     }
 }
@@ -176,7 +190,7 @@ fn host(header: &str) -> &str {
 
 impl Page {
     /// Returns the site of a daemon.
-    pub fn new(settings: PageSettings, caller: Caller) -> Page {
+    pub fn new(settings: PageSettings, history: HistorySettings, caller: Caller) -> Page {
         let tokens = Tokens::new(settings.token_file.clone());
         Page {
             caller,
@@ -188,6 +202,8 @@ impl Page {
             failed: false,
             sent: None,
             snapshot: Snapshot::default(),
+            past: Past::new(history),
+            wall: None,
         }
     }
 
@@ -263,9 +279,9 @@ impl Page {
     /// Returns the result of a question, or `None` while there is none.
     fn result(
         now: Instant,
-        pending: &mut Option<Question>,
+        pending: &mut Option<Waiting>,
     ) -> Option<Result<serde_json::Value, String>> {
-        let question = pending.as_ref()?;
+        let Some(Waiting::Daemon(question)) = pending else { return None };
         let late = now.duration_since(question.since) >= PATIENCE;
         let result = match question.reply.try_recv() {
             Ok(Reply::Ok(value)) => Ok(value),
@@ -285,6 +301,7 @@ impl Page {
         self.failed = report.is_none();
         let Some(report) = report else { return };
         self.tracker.sample(&report.status, report.sampled);
+        self.wall = Some(report.wall);
         let model = model::model(report, &self.tracker, self.tokens.exist());
         self.update(now, &model);
     }
@@ -329,15 +346,12 @@ impl Page {
     fn whole(&mut self) -> String {
         let s = &self.snapshot;
         let homes: Vec<&str> = s.homes.values().map(String::as_str).collect();
-        let hour: BTreeMap<&String, Vec<u32>> =
-            s.homes.keys().map(|name| (name, self.tracker.minutes(name))).collect();
         format!(
-            "{{\"number\":{},\"uptime\":{},\"head\":{},\"homes\":[{}],\"hour\":{},\"events\":{}}}",
+            "{{\"number\":{},\"uptime\":{},\"head\":{},\"homes\":[{}],\"events\":{}}}",
             s.number,
             s.uptime,
             s.head,
             homes.join(","),
-            json!(hour),
             json!(s.events),
         )
     }
@@ -355,7 +369,7 @@ impl Page {
 }
 
 impl Site for Page {
-    type Pending = Option<Question>;
+    type Pending = Option<Waiting>;
 
     fn wants(&self, now: Instant, demand: Demand) -> bool {
         let live = demand.requests + demand.streams > 0;
@@ -365,6 +379,7 @@ impl Site for Page {
 
     fn fetch(&mut self, now: Instant) {
         (self.snapshot.whole, self.snapshot.event) = (None, None);
+        self.past.forget(now);
         self.fetched = Some((now, Duration::ZERO));
         let question = self.ask(now, &Ask::Page);
         self.failed = question.is_none();
@@ -387,7 +402,7 @@ impl Site for Page {
     }
 
     fn respond(&mut self, now: Instant, request: &Request, pending: &mut Self::Pending) -> Answer {
-        if pending.is_some() {
+        if matches!(pending, Some(Waiting::Daemon(_))) {
             return match Page::result(now, pending) {
                 None => Answer::Wait,
                 Some(Err(text)) => words(Status::Conflict, &text),
@@ -425,12 +440,36 @@ impl Site for Page {
                 self.snapshot.whole = Some(whole.clone());
                 respond(Status::Ok, "application/json", whole)
             }
+            (true, _, "/api/history") if !self.past.exists() => {
+                words(Status::NotFound, "no history is kept; expected history.size above 0")
+            }
+            (true, _, "/api/history") if self.wall.is_none() && !self.failed => Answer::Wait,
+            (true, _, "/api/history") => {
+                let home = value(&request.query, "home");
+                if home.is_none() && !request.query.is_empty() {
+                    let text = "expected /api/history or /api/history?home=NAME";
+                    return words(Status::BadRequest, text);
+                }
+                let Some(wall) = self.wall else {
+                    return words(Status::Unavailable, "the daemon is busy; try again");
+                };
+                let asked = match pending {
+                    Some(Waiting::History(asked)) => *asked,
+                    _ => now,
+                };
+                *pending = Some(Waiting::History(asked));
+                match self.past.json(now, wall, asked, home.as_deref()) {
+                    None => Answer::Wait,
+                    Some(Ok(body)) => respond(Status::Ok, "application/json", body),
+                    Some(Err(text)) => words(Status::Unavailable, &text),
+                }
+            }
             (true, _, "/api/events") => Answer::Events(&HEADERS),
             (true, _, "/api/why") => {
                 let Some(subscriber) = value(&request.query, "home") else {
                     return words(Status::BadRequest, "expected /api/why?home=NAME");
                 };
-                *pending = self.ask(now, &Ask::Why { subscriber });
+                *pending = self.ask(now, &Ask::Why { subscriber }).map(Waiting::Daemon);
                 if pending.is_some() {
                     Answer::Wait
                 } else {
@@ -439,7 +478,7 @@ impl Site for Page {
             }
             (_, "POST", "/api/override") => match self.action(now, request) {
                 Ok(question) => {
-                    *pending = Some(question);
+                    *pending = Some(Waiting::Daemon(question));
                     Answer::Wait
                 }
                 Err((status, text)) => words(status, &text),

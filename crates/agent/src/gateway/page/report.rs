@@ -39,10 +39,16 @@ pub struct PageReport {
     pub events: Vec<Event>,
     /// Time of the last sample, seconds since the daemon started.
     pub sampled: Option<f64>,
+    /// The daemon's calendar, seconds since 1970.
+    pub wall: u64,
 }
 
 /// Returns the response, with the value of `status`.
-pub fn report<P: Shaper>(host: &Host<P>, status: serde_json::Value) -> serde_json::Value {
+pub fn report<P: Shaper>(
+    host: &Host<P>,
+    status: serde_json::Value,
+    wall: u64,
+) -> serde_json::Value {
     let level = |level: Level| match level {
         Level::Info => "info",
         Level::Warning => "warning",
@@ -57,5 +63,5 @@ pub fn report<P: Shaper>(host: &Host<P>, status: serde_json::Value) -> serde_jso
     };
     let events: Vec<Event> = host.governor.journal.recent().map(event).collect();
     let sampled = host.governor.sampled_at().map(Time::as_secs_f64);
-    serde_json::json!({ "status": status, "events": events, "sampled": sampled })
+    serde_json::json!({ "status": status, "events": events, "sampled": sampled, "wall": wall })
 }

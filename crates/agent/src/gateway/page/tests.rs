@@ -49,6 +49,13 @@ pub(super) fn status(homes: Vec<SubscriberReport>) -> Report {
     serde_json::from_value(json).unwrap()
 }
 
+/// The calendar of the daemon, seconds since 1970.
+const WALL: u64 = 1_800_000_000;
+
+fn no_history() -> HistorySettings {
+    HistorySettings { folder: "/nowhere".into(), size: 0 }
+}
+
 /// A daemon that answers `page` with a state, and records everything else.
 #[derive(Clone, Default)]
 struct Daemon {
@@ -59,7 +66,7 @@ struct Daemon {
 impl Daemon {
     fn publish(&self, status: &Report, sampled: f64, events: Value) {
         *self.answer.lock().unwrap() =
-            json!({ "status": status, "events": events, "sampled": sampled });
+            json!({ "status": status, "events": events, "sampled": sampled, "wall": WALL });
     }
 
     fn caller(&self) -> Caller {
@@ -104,13 +111,14 @@ fn request(text: &str) -> Request {
 fn ask(page: &mut Page, now: Instant, text: &str) -> String {
     let request = request(text);
     let mut pending = None;
-    for _ in 0..10 {
+    for _ in 0..10_000 {
         if page.wants(now, Demand { requests: 1, streams: 0 }) {
             page.fetch(now);
         }
         page.poll(now);
         match page.respond(now, &request, &mut pending) {
-            Answer::Wait => {}
+            // The history is read on a thread of its own.
+            Answer::Wait => std::thread::sleep(Duration::from_millis(1)),
             Answer::Response(response) => return String::from_utf8(response.bytes()).unwrap(),
             Answer::Events(_) => return "events".into(),
         }
@@ -129,7 +137,7 @@ fn content(response: &str) -> Value {
 fn started(homes: Vec<SubscriberReport>) -> (Daemon, Page, Instant) {
     let daemon = Daemon::default();
     daemon.publish(&status(homes), 10.0, json!([]));
-    let page = Page::new(settings(None), daemon.caller());
+    let page = Page::new(settings(None), no_history(), daemon.caller());
     (daemon, page, Instant::now())
 }
 
@@ -238,9 +246,9 @@ fn overrides_need_the_token_of_the_file() {
     let daemon = Daemon::default();
     daemon.publish(&status(vec![home("a", 1)]), 10.0, json!([]));
     let now = Instant::now();
-    let mut shows = Page::new(settings(None), daemon.caller());
+    let mut shows = Page::new(settings(None), no_history(), daemon.caller());
     assert!(ask(&mut shows, now, &post(TOKEN, "", BODY)).contains(" 403 "));
-    let mut page = Page::new(settings(Some(&file)), daemon.caller());
+    let mut page = Page::new(settings(Some(&file)), no_history(), daemon.caller());
     assert_eq!(content(&ask(&mut page, now, &get("/api/state")))["head"]["actions"], true);
     for (more, code) in [
         ("Origin: http://attacker.example\r\n", " 403 "),
@@ -286,7 +294,7 @@ fn headline(homes: Vec<SubscriberReport>, change: impl Fn(&mut Report)) -> Strin
     change(&mut status);
     let mut tracker = Tracker::default();
     (1..=6).for_each(|i| tracker.sample(&status, Some(f64::from(i))));
-    let report = PageReport { status, events: vec![], sampled: Some(6.0) };
+    let report = PageReport { status, events: vec![], sampled: Some(6.0), wall: WALL };
     let model = model::model(report, &tracker, false);
     model.head.headline.iter().map(|p| p.text.as_str()).collect()
 }
@@ -329,7 +337,7 @@ fn the_reason_names_the_bottleneck() {
     let status = status(vec![held, weak, home("light", 20_000), asking("free", 20_000)]);
     let mut tracker = Tracker::default();
     (1..=6).for_each(|i| tracker.sample(&status, Some(f64::from(i))));
-    let report = PageReport { status, events: vec![], sampled: Some(6.0) };
+    let report = PageReport { status, events: vec![], sampled: Some(6.0), wall: WALL };
     let model = model::model(report, &tracker, false);
     let of = |i: usize| (model.homes[i].bound, model.homes[i].reason.as_str());
     assert_eq!(
@@ -362,4 +370,94 @@ fn the_page_is_one_file_under_a_policy() {
     assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://"));
     assert!(PAGE.len() <= 200_000, "{} bytes", PAGE.len());
     assert!(ask(&mut page, now, &get("/nothing")).contains(" 404 "));
+}
+
+/// Writes a ring of an earlier run: `minutes` records, of which the last one ends at `WALL`.
+fn recorded(folder: &std::path::Path, minutes: u64, homes: &[&str]) -> HistorySettings {
+    use crate::gateway::history::{
+        DirectionUse, HistoryWriter, HomeUse, MeshUse, Period, Stamp, Usage,
+    };
+    let settings = HistorySettings { folder: folder.join("history"), size: 8 << 20 };
+    let mut writer = HistoryWriter::direct(&settings);
+    for i in 1..=minutes {
+        let usage = Usage {
+            bytes: 750_000,
+            limit: Some(200_000),
+            limited: 60,
+            starved: if i > minutes - 10 { 60 } else { 0 },
+            ..Usage::default()
+        };
+        let directions = [DirectionUse { usage, reason: String::new() }, DirectionUse::default()];
+        let home =
+            |name: &&str| HomeUse { name: (*name).to_owned(), directions: directions.clone() };
+        let wall = WALL - 60 * (minutes - i);
+        writer.store(Period {
+            stamp: Stamp { run: 1, up: 60 * i, wall, first: 0, last: 0 },
+            end: wall,
+            mesh: MeshUse { seconds: 60, ..MeshUse::default() },
+            homes: homes.iter().map(home).collect(),
+        });
+    }
+    assert_eq!(writer.report().written, minutes);
+    settings
+}
+
+/// A page of a daemon that has just started shows the hour and the week before it.
+#[test]
+fn the_last_hour_and_week_come_from_the_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = "\"><b>\n\u{1}/..'";
+    let history = recorded(folder.path(), 180, &["a", hostile]);
+    let daemon = Daemon::default();
+    daemon.publish(&status(vec![home("a", 1)]), 10.0, json!([]));
+    let mut page = Page::new(settings(None), history, daemon.caller());
+    let now = Instant::now();
+    let all = content(&ask(&mut page, now, &get("/api/history")));
+    assert_eq!((&all["step"], &all["more"]), (&json!(60), &json!(false)));
+    let sum = |v: &Value| v.as_array().unwrap().iter().filter_map(Value::as_u64).sum::<u64>();
+    for name in ["a", hostile] {
+        let curve = &all["homes"][name];
+        assert_eq!(curve["rate"].as_array().unwrap().len(), 61);
+        assert_eq!((&curve["rate"][0], &curve["rate"][60]), (&json!(100), &Value::Null));
+        assert_eq!(sum(&curve["starved"]), 600);
+    }
+    assert_eq!(all["idle"][0], 0);
+    let one = content(&ask(&mut page, now, &get("/api/history?home=%22%3E%3Cb%3E%0A%01/..'")));
+    let (down, up) = (&one["hour"]["ways"][0], &one["hour"]["ways"][1]);
+    assert_eq!((&down["limit"][7], &up["rate"][7]), (&json!(200), &json!(0)));
+    assert_eq!(one["hour"]["end"], WALL / 60 * 60 + 60);
+    let week = &one["week"]["ways"][0];
+    assert_eq!((one["week"]["step"].as_u64(), sum(&week["starved"])), (Some(3600), 600));
+    let rates = week["rate"].as_array().unwrap();
+    assert_eq!(rates.len(), 169);
+    assert!(rates[..165].iter().all(Value::is_null) && rates[166] == json!(100));
+    let idle = content(&ask(&mut page, now, &get("/api/history?home=idle")));
+    assert_eq!(idle["hour"]["ways"][0]["rate"][0], 0);
+    assert!(ask(&mut page, now, &get("/api/history?x=1")).contains(" 400 "));
+    assert!(ask(&mut page, now, &get("/api/history?home=%ff")).contains(" 400 "));
+    // The same text for all readers, until the next reading.
+    let request = request(&get("/api/history"));
+    let mut body = || match page.respond(now, &request, &mut None) {
+        Answer::Response(response) => response.body().shared().unwrap().clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(std::sync::Arc::ptr_eq(&body(), &body()));
+}
+
+#[test]
+fn a_history_that_is_absent_or_unreadable_is_reported() {
+    let (_, mut page, now) = started(vec![home("a", 1)]);
+    let none = ask(&mut page, now, &get("/api/history"));
+    assert!(none.contains(" 404 ") && none.contains("history.size"), "{none}");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let daemon = Daemon::default();
+    daemon.publish(&status(vec![]), 10.0, json!([]));
+    let with = |name: &str| HistorySettings { folder: folder.path().join(name), size: 1 << 20 };
+    let mut unreadable = Page::new(settings(None), with("file"), daemon.caller());
+    let response = ask(&mut unreadable, now, &get("/api/history"));
+    assert!(response.contains(" 503 ") && response.contains("/file: "), "{response}");
+    // Before the first record there is no folder.
+    let mut new = Page::new(settings(None), with("later"), daemon.caller());
+    assert_eq!(content(&ask(&mut new, now, &get("/api/history")))["homes"], json!({}));
 }

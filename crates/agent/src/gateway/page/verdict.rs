@@ -17,10 +17,6 @@ const SHORT: f64 = 0.8;
 const IDLE: u64 = 1_000;
 /// Largest limit of an override that is a pause, in bit/s.
 pub const PAUSE: u64 = 8_000;
-/// Minutes that are kept of each home.
-const MINUTES: usize = 60;
-/// Most homes of which minutes are kept.
-const MAX_HOMES: usize = 2_000;
 
 /// State of a home.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, Debug)]
@@ -57,10 +53,6 @@ pub struct Judged {
 struct Home {
     /// Demand at the last samples, down and up.
     asks: [VecDeque<Demand>; 2],
-    /// Mean rates of the last minutes, kbit/s, the oldest first.
-    minutes: VecDeque<u32>,
-    sum: f64,
-    samples: u32,
 }
 
 /// Memory of the last samples.
@@ -68,7 +60,6 @@ struct Home {
 pub struct Tracker {
     homes: BTreeMap<String, Home>,
     sampled: Option<f64>,
-    minute: u64,
 }
 
 fn asks(d: &DirectionReport) -> Demand {
@@ -93,17 +84,11 @@ impl Tracker {
         if sampled.is_none() || self.sampled == sampled {
             return;
         }
-        let first = self.sampled.is_none();
         self.sampled = sampled;
-        let minute = (sampled.unwrap_or(0.0) / 60.0) as u64;
-        let passed = minute.saturating_sub(self.minute).min(MINUTES as u64);
-        let passed = if first { 0 } else { passed };
-        self.minute = minute;
         let names: std::collections::BTreeSet<&str> =
             status.subscribers.iter().map(|s| s.name.as_str()).collect();
         self.homes.retain(|name, _| names.contains(name.as_str()));
         for s in homes(status) {
-            let room = self.homes.len() < MAX_HOMES;
             let home = self.homes.entry(s.name.clone()).or_default();
             for (d, seen) in s.directions.iter().zip(&mut home.asks) {
                 seen.push_back(asks(d));
@@ -111,30 +96,12 @@ impl Tracker {
                     seen.pop_front();
                 }
             }
-            if passed > 0 && room {
-                let mean = (home.samples > 0).then(|| home.sum / f64::from(home.samples) / 1e3);
-                (home.sum, home.samples) = (0.0, 0);
-                home.minutes.push_back(mean.unwrap_or(0.0).round() as u32);
-                (1..passed).for_each(|_| home.minutes.push_back(0));
-                while home.minutes.len() > MINUTES {
-                    home.minutes.pop_front();
-                }
-            }
-            let down = s.directions.first().and_then(|d| d.rate_bits_per_second);
-            if let Some(rate) = down {
-                (home.sum, home.samples) = (home.sum + rate as f64, home.samples + 1);
-            }
         }
     }
 
     /// True once there are enough samples for a judgement.
     pub fn knows(&self) -> bool {
         self.homes.values().any(|h| h.asks[0].len() >= LEAST)
-    }
-
-    /// Returns the mean rates of the last minutes of a home, kbit/s, the oldest first.
-    pub fn minutes(&self, name: &str) -> Vec<u32> {
-        self.homes.get(name).map(|h| h.minutes.iter().copied().collect()).unwrap_or_default()
     }
 
     /// True if a home had at least this demand at most of the last samples.
@@ -246,16 +213,17 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_counts_once_and_minutes_are_means() {
-        let two = status(vec![home("a", 60_000), home("b", 0)]);
+    fn a_sample_counts_once_and_a_home_is_forgotten() {
+        let both = status(vec![home("a", 60_000), home("b", 0)]);
         let mut tracker = Tracker::default();
-        for at in [6_001.0, 6_001.0, 6_001.0, 6_011.0, 6_061.0, 6_062.0, 6_250.0] {
-            tracker.sample(&two, Some(at));
+        for at in [6_001.0, 6_001.0, 6_001.0, 6_011.0] {
+            tracker.sample(&both, Some(at));
         }
-        assert_eq!(tracker.minutes("a"), [60, 60, 0, 0]);
-        assert_eq!(tracker.minutes("gone"), [0_u32; 0]);
+        assert!(!tracker.knows(), "two samples");
+        tracker.sample(&both, Some(6_021.0));
+        assert!(tracker.knows());
         tracker.sample(&status(vec![home("b", 0)]), Some(6_300.0));
-        assert!(tracker.minutes("a").is_empty(), "forgotten with the home");
+        assert!(tracker.homes.keys().eq(["b"]));
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn config(folder: &std::path::Path, homes: usize, mode: &str, token: Option<&str
         "mode = \"{mode}\"\nunmapped = \"pass\"\n[mesh]\ninterface = \"bat0\"\n[wired]\ninterface = \"eth0\"\n\
          [control]\nuse = \"pfrc+bursts\"\n[[neighbour]]\nname = \"roof\"\ncapacity = \"24 Mbit/s\"\n\
          [signs]\nread = true\nprobe = false\n[page]\n{token}\
-         [paths]\nstate = \"{at}/state\"\nsocket = \"{at}/socket\"\n[plan.basic]\ndown = \"2 Mbit/s\"\nup = \"1 Mbit/s\"\n"
+         [history]\nfolder = \"{at}/history\"\n[paths]\nstate = \"{at}/state\"\nsocket = \"{at}/socket\"\n[plan.basic]\ndown = \"2 Mbit/s\"\nup = \"1 Mbit/s\"\n"
     );
     for i in 0..homes {
         let name = match i {
@@ -126,9 +126,9 @@ fn serve_for_a_browser() {
     let folder = tempfile::tempdir().unwrap();
     let text = config(folder.path(), homes, &mode, of("TOKEN").as_deref());
     let mut b = Bench::on(folder.path(), &text, Default::default());
-    let settings = b.page().unwrap();
+    let (settings, history) = b.page();
     let (give, take) = mpsc::channel();
-    let site = Page::new(settings, Caller::to(give));
+    let site = Page::new(settings.unwrap(), history, Caller::to(give));
     let limits =
         Limits { connections: 128, streams: 64, bodies: 5, patience: Duration::from_secs(10) };
     let any = Endpoint::Tcp("127.0.0.1:0".parse().unwrap());

@@ -59,7 +59,9 @@ impl<P: Shaper> Gateway<P> {
                 Err(e) => Response::Refused(e.into()),
             },
             Request::Page => match self.call(Request::Status) {
-                Response::Ok(status) => Response::Ok(page::report::report(&self.host, status)),
+                Response::Ok(status) => {
+                    Response::Ok(page::report::report(&self.host, status, self.at.wall))
+                }
                 refused @ Response::Refused(_) => refused,
             },
             Request::Doctor => {

@@ -172,8 +172,12 @@ impl Bench {
         self.daemon.service.host.signs().clone()
     }
 
-    pub(super) fn page(&self) -> Option<crate::gateway::config::PageSettings> {
-        self.daemon.service.config.page.clone()
+    pub(super) fn page(
+        &self,
+    ) -> (Option<crate::gateway::config::PageSettings>, crate::gateway::history::HistorySettings)
+    {
+        let config = &self.daemon.service.config;
+        (config.page.clone(), config.history.clone())
     }
 
     /// Sets what the mesh carries, in bit/s.

@@ -126,6 +126,27 @@ fn a_restart_continues_the_history() {
     assert!(periods.iter().all(|p| p.homes.len() == 7), "all homes carried data");
 }
 
+/// A home with a queue that carries no byte is in the record.
+#[test]
+fn a_home_that_carries_nothing_at_all_is_recorded_as_starved() {
+    let folder = tempfile::tempdir().unwrap();
+    let observe = text(folder.path()).replace("\"apply\"", "\"observe\"");
+    let mut b = Bench::on(folder.path(), &observe, Rc::new(Cell::new(Time::ZERO)));
+    (b.plane().capacity, b.plane().floor) = (9.5e6, 0.0);
+    b.pass(Span::from_secs(1));
+    for (i, backlog) in [(1, 0), (2, 60_000)] {
+        let slot = FakeShaper::slot(i, Direction::Down);
+        let class = b.plane().classes.get_mut(&slot).unwrap();
+        (class.demand, class.backlog) = (20e6, backlog);
+    }
+    b.pass(Span::from_secs(300));
+    let periods: Vec<_> = read(&folder.path().join("history"), 0, u64::MAX).unwrap().collect();
+    let last = periods.last().unwrap();
+    let of = |name: &str| last.homes.iter().find(|h| h.name == name).unwrap();
+    assert_eq!(of("s1").directions[0].usage.bytes, 0);
+    assert_eq!((of("s0").starved(), of("s1").starved()), (0, last.mesh.seconds));
+}
+
 /// `history.size = "0 B"` writes nothing; a reload cannot change it.
 #[test]
 fn a_history_is_optional() {
