@@ -6,12 +6,29 @@
 use std::collections::BTreeMap;
 
 use fairmesh_control::Leaf;
-use fairmesh_queueing::{DisciplineSpec, FairSpec, Limit};
+use fairmesh_queueing::{CodelSpec, DisciplineSpec, FairSpec, FqCodelSpec, Limit};
 use fairmesh_scenario::{Scenario, Share, SharedLeaf};
-use fairmesh_units::{FlowId, NodeId};
+use fairmesh_units::{FlowId, NodeId, Span};
 
 /// Bytes of a full-sized IP packet.
 const FULL_PACKET: u64 = 1500;
+
+/// The `fq_codel` of a class, as the daemon configures it.
+const FQ_CODEL: FqCodelSpec = FqCodelSpec {
+    packets: 1024,
+    memory: 4 << 20,
+    flows: 64,
+    quantum: 1514,
+    drop_batch: 64,
+    codel: CodelSpec {
+        target: Span::from_millis(20),
+        interval: Span::from_millis(120),
+        ecn: true,
+        ce_threshold: None,
+        ce_ect1: false,
+        mtu: 1514,
+    },
+};
 
 /// Grouping of flows into shares. By default every flow is alone.
 #[derive(Clone, Debug, Default)]
@@ -127,12 +144,15 @@ impl Shares {
         self.members(share).filter_map(|f| of(f.index())).reduce(|a, b| a + b)
     }
 
-    /// Returns the queue of a share of several flows for which a control requests `leaf`.
+    /// Returns the queue of a share for which a control requests `leaf`.
     ///
     /// `None`: the queue that the control requests.
     pub fn queue(&self, share: FlowId, leaf: Leaf) -> Option<DisciplineSpec> {
         let several = self.share(share).is_some_and(|s| s.flows.len() > 1);
         let Leaf::DropTail { packets } = leaf else { return None };
+        if self.leaf == SharedLeaf::FqCodel && self.share(share).is_some() {
+            return Some(DisciplineSpec::FqCodel(FQ_CODEL));
+        }
         // In bytes, so that small packets, such as those of a call, are not dropped because of
         // their number.
         let each = Limit::Bytes(u64::from(packets) * FULL_PACKET);

@@ -113,6 +113,25 @@ fn the_leaf_is_fair_among_connections_or_the_controls_own() {
 }
 
 #[test]
+fn fq_codel_in_a_class_shortens_the_wait_of_a_lone_transfer_too() {
+    let flows = "[[flow]]\nfrom = \"server\"\nto = 2\n[[flow]]\nfrom = 2\nto = \"server\"\n";
+    let terms = |leaf: &str| {
+        format!(
+            "[subscribers]\nper = \"node\"\nleaf = \"{leaf}\"\n\
+             [[subscriber]]\nnodes = [2]\ndown = \"400 kbit/s\"\nup = \"400 kbit/s\""
+        )
+    };
+    let run = |leaf: &str| record(&chain("rtt", flows, &terms(leaf)));
+    let (plain, codel) = (run("control"), run("fq_codel"));
+    for (plain, codel) in plain.flows.iter().zip(&codel.flows) {
+        assert!(plain.delay_s.p50 > 0.15, "{:?}", plain.delay_s);
+        assert!(codel.delay_s.p50 < 0.4 * plain.delay_s.p50, "{:?}", codel.delay_s);
+        assert!(codel.goodput_bps > 0.9 * plain.goodput_bps, "{}", codel.goodput_bps);
+        assert!(codel.drops.limiter > 0 && codel.drops.queue == 0, "{:?}", codel.drops);
+    }
+}
+
+#[test]
 fn analytic_shares_are_the_subscribers() {
     let rates = |flows: &str, terms: &str| {
         let s = chain("fifo", flows, terms);

@@ -70,8 +70,11 @@ impl Discipline {
 
     /// Returns true if it may drop or mark accepted packets, or distinguishes neighbours.
     pub fn is_modern(&self) -> bool {
-        use Discipline::{Cake, Codel, DualPi2, FqCodel, Stations};
-        matches!(self, Codel(_) | FqCodel(_) | Cake(_) | DualPi2(_) | Stations(_))
+        use Discipline::{Cake, Codel, DualPi2, FqCodel, Htb, Stations};
+        match self {
+            Htb(tree) => tree.leaves().any(Discipline::is_modern),
+            _ => matches!(self, Codel(_) | FqCodel(_) | Cake(_) | DualPi2(_) | Stations(_)),
+        }
     }
 
     /// Returns the queues per neighbour, if this is such a discipline.
@@ -125,6 +128,7 @@ impl Queue for Discipline {
             Discipline::Cake(q) => q.late(),
             Discipline::DualPi2(q) => q.late(),
             Discipline::Stations(q) => q.late(),
+            Discipline::Htb(q) => q.late(),
             _ => None,
         }
     }

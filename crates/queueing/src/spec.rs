@@ -122,9 +122,9 @@ pub enum SpecError {
     /// More than seven inner classes above one another.
     #[error("class {0} is nested too deeply")]
     TooDeep(ClassId),
-    /// A leaf that delays packets itself, or drops them after accepting them.
+    /// A leaf that delays packets itself.
     #[error(
-        "class {0}: a leaf must always be ready to send (drop-tail, fair, weighted fair, RED or FRED)"
+        "class {0}: a leaf must always be ready to send (drop-tail, fair, weighted fair, RED, FRED, CoDel or fq_codel)"
     )]
     LeafHoldsBack(ClassId),
 }
@@ -186,10 +186,10 @@ impl DisciplineSpec {
 
     /// True if it cannot be a leaf of a class tree.
     ///
-    /// A leaf must decide about a packet immediately.
+    /// A leaf must release a packet whenever it has one.
     pub(crate) fn holds_back(&self) -> bool {
-        use DisciplineSpec::{Cake, Codel, DualPi2, FqCodel, Htb, Stations};
-        matches!(self, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | DualPi2(_) | Stations(_))
+        use DisciplineSpec::{Cake, DualPi2, Htb, Stations};
+        matches!(self, Htb(_) | Cake(_) | DualPi2(_) | Stations(_))
     }
 
     /// Builds the discipline, empty and with full buckets.

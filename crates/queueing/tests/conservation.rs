@@ -13,9 +13,9 @@ fn ms(n: u64) -> Span {
     Span::from_millis(n)
 }
 
-fn tree(release: Release) -> DisciplineSpec {
+fn tree(release: Release, queue: DisciplineSpec) -> DisciplineSpec {
     let rates = |r, c| ClassRates::between(BitRate(r), BitRate(c));
-    let queue = || DisciplineSpec::drop_tail(5);
+    let queue = || queue.clone();
     let root = Some(ClassId(1));
     DisciplineSpec::Htb(HtbSpec {
         classes: vec![
@@ -43,6 +43,17 @@ fn tree(release: Release) -> DisciplineSpec {
 
 fn quick(ecn: bool) -> CodelSpec {
     CodelSpec { target: ms(2), interval: ms(10), ecn, mtu: 500, ..CodelSpec::default() }
+}
+
+fn fq_codel() -> DisciplineSpec {
+    DisciplineSpec::FqCodel(FqCodelSpec {
+        packets: 9,
+        flows: 3,
+        quantum: 300,
+        drop_batch: 4,
+        codel: quick(true),
+        ..FqCodelSpec::default()
+    })
 }
 
 fn cake(rate: Option<BitRate>) -> CakeSpec {
@@ -85,26 +96,20 @@ fn every_kind() -> impl Strategy<Value = DisciplineSpec> {
         DisciplineSpec::Fred(FredSpec { many_flows: false, ..fred.clone() }),
         DisciplineSpec::Fred(fred),
         DisciplineSpec::Codel(Limit::Packets(9), quick(false)),
-        DisciplineSpec::FqCodel(FqCodelSpec {
-            packets: 9,
-            flows: 3,
-            quantum: 300,
-            drop_batch: 4,
-            codel: quick(true),
-            ..FqCodelSpec::default()
-        }),
+        fq_codel(),
         DisciplineSpec::Cake(cake(None)),
         DisciplineSpec::Cake(cake(Some(BitRate(900_000)))),
         DisciplineSpec::DualPi2(DualPi2Spec { limit: Limit::Packets(9), ..DualPi2Spec::default() }),
         DisciplineSpec::Stations(stations(Some(ms(1)))),
         DisciplineSpec::Stations(StationsSpec { slow: None, ..stations(None) }),
-        tree(Release::Debt),
-        tree(Release::Whole),
+        tree(Release::Debt, DisciplineSpec::drop_tail(5)),
+        tree(Release::Whole, DisciplineSpec::drop_tail(5)),
+        tree(Release::Debt, fq_codel()),
+        tree(Release::Whole, fq_codel()),
     ]);
     (leaf, any::<bool>()).prop_map(|(d, shaped)| {
-        use DisciplineSpec::{Cake, Codel, DualPi2, FqCodel, Htb, Stations};
-        let leaf =
-            !matches!(d, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | DualPi2(_) | Stations(_));
+        use DisciplineSpec::{Cake, DualPi2, Htb, Stations};
+        let leaf = !matches!(d, Htb(_) | Cake(_) | DualPi2(_) | Stations(_));
         let shaped = shaped && leaf;
         if shaped { DisciplineSpec::shaped(BitRate(1_500_000), Bytes(1400), d) } else { d }
     })
@@ -149,10 +154,12 @@ impl Expected {
     }
     /// Applies the queue's later outcomes for accepted packets.
     fn settle(&mut self, q: &mut Discipline, left: Option<Item>) -> Result<(), TestCaseError> {
+        let ahead = matches!(q, Discipline::Htb(_));
         while let Some(late) = q.late() {
             match late {
                 Late::Dropped(it, _) => prop_assert!(self.evict(it), "{it:?} was not there"),
-                Late::Marked(it) => prop_assert!(it.ect && left == Some(it)),
+                // A tree with the rule of `tbf` takes a leaf's next packet before it may leave.
+                Late::Marked(it) => prop_assert!(it.ect && (ahead || left == Some(it))),
             }
         }
         Ok(())

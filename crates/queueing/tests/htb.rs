@@ -250,6 +250,77 @@ fn drops_are_counted_in_their_class() {
     assert_eq!((c.drops, c.backlog), (3, Backlog { packets: 2, bytes: 2000 }));
 }
 
+/// Returns a tree of two leaves at 120 kbit/s with this queue, flows 0 and 1.
+fn alike(queue: &DisciplineSpec, release: Release) -> Htb {
+    let rates = ClassRates::fixed(BitRate(120_000));
+    let class = |id| ClassSpec::leaf(id, None, rates, queue.clone());
+    let (classes, flows) = (vec![class(10), class(11)], vec![(0, ClassId(10)), (1, ClassId(11))]);
+    Htb::new(&HtbSpec { classes, flows, release, ..HtbSpec::default() }).unwrap()
+}
+
+/// Drops happen in `dequeue`, when HTB has chosen the class (`htb_dequeue_tree`).
+#[test]
+fn a_leaf_that_drops_at_departure_sends_its_next_packet_in_the_same_turn() {
+    let codel = CodelSpec {
+        target: Span::from_millis(20),
+        interval: Span::from_millis(120),
+        ..CodelSpec::default()
+    };
+    let queue = DisciplineSpec::Codel(Limit::Packets(100), codel);
+    for release in [Release::Debt, Release::Whole] {
+        let mut tree = alike(&queue, release);
+        for n in 0..20 {
+            common::put(&mut tree, Time::ZERO, item(n, 1500, 0));
+            common::put(&mut tree, Time::ZERO, item(100 + n, 1500, 1));
+        }
+        let (mut now, mut dropped, mut sent) = (Time::ZERO, 0, [0u64; 2]);
+        while tree.backlog().packets > 0 {
+            now = tree.next_ready(now);
+            let out = tree.dequeue(now).expect("ready when announced");
+            while let Some(late) = tree.late() {
+                let Late::Dropped(packet, DropCause::Waited) = late else { panic!("{late:?}") };
+                // `tbf` takes the next packet, and drops those before it, when one has left.
+                let before = packet.handle < out.handle;
+                assert!(packet.flow == out.flow && before == (release == Release::Debt));
+                dropped += 1;
+            }
+            sent[out.flow as usize] += 1;
+        }
+        // A packet every 100 ms: the first drop is due 120 ms after the first packet that waited too long.
+        assert!(sent[0] == sent[1] && dropped == 40 - 2 * sent[0], "{release:?}: {sent:?}");
+        assert!(sent[0] < 15, "{release:?}: {sent:?}");
+        // Drops are not charged to the rate. The kernel's class does not count them.
+        let burst = 1 + u64::from(release == Release::Debt);
+        assert_eq!(now.as_secs_f64().round(), (0.1 * (sent[0] - burst) as f64).round());
+        for id in [10, 11] {
+            let counted = tree.counters(ClassId(id)).unwrap();
+            assert_eq!((counted.packets, counted.drops), (sent[0], 0));
+        }
+        assert_eq!(tree.next_ready(now), Time::NEVER);
+    }
+}
+
+/// `htb_qlen_notify` deactivates a class that a drop on arrival has emptied.
+#[test]
+fn a_class_emptied_by_an_overflow_is_inactive() {
+    let queue = DisciplineSpec::FqCodel(FqCodelSpec { memory: 1000, ..FqCodelSpec::default() });
+    let mut tree = alike(&queue, Release::Debt);
+    let drops = |tree: &mut Htb| std::iter::from_fn(|| tree.late()).count();
+    common::put(&mut tree, Time::ZERO, item(0, 1500, 0));
+    assert_eq!(
+        (drops(&mut tree), tree.backlog(), tree.next_ready(Time::ZERO)),
+        (1, Backlog::NONE, Time::NEVER)
+    );
+    common::put(&mut tree, Time::ZERO, item(1, 100, 0));
+    common::put(&mut tree, Time::ZERO, item(2, 100, 1));
+    assert_eq!(drops(&mut tree), 0);
+    // Half of 1600 bytes goes: first the older packet, then the one that came.
+    common::put(&mut tree, Time::ZERO, item(3, 1500, 0));
+    assert_eq!((drops(&mut tree), tree.counters(ClassId(10)).unwrap().drops), (2, 3));
+    assert_eq!(tree.dequeue(Time::ZERO).map(|it| it.handle), Some(2), "the other class");
+    assert_eq!((tree.dequeue(Time::ZERO), tree.next_ready(Time::ZERO)), (None, Time::NEVER));
+}
+
 #[test]
 fn bad_trees_are_refused() {
     let refused =

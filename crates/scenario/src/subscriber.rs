@@ -48,6 +48,11 @@ pub enum SharedLeaf {
     Fq,
     /// One queue as the control requests it: the daemon's `shaping.leaf = "control"`.
     Control,
+    /// The daemon's `shaping.leaf = "fq_codel"`, for single flows, too.
+    ///
+    /// CoDel drops by waiting time, at departure.
+    #[serde(rename = "fq_codel")]
+    FqCodel,
 }
 
 impl Subscriber {

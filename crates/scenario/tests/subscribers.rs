@@ -45,6 +45,8 @@ fn every_node_is_one_with_all_its_connections() {
     assert_eq!(all, [("1", &[0, 1, 2][..], &[][..]), ("2", &[4], &[3])]);
     assert_eq!(s.subscribers().leaf, SharedLeaf::Fq);
     assert!(read(&chain("")).subscribers().list.is_empty());
+    let s = read(&chain("[subscribers]\nper = \"node\"\nleaf = \"fq_codel\"\n"));
+    assert_eq!(s.subscribers().leaf, SharedLeaf::FqCodel);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use fairmesh_control::{Class, ClassPlan, Counters, Limit, Point};
 use fairmesh_queueing::{
-    ClassId, ClassRates, ClassSpec, DisciplineSpec, Htb, HtbError, HtbSpec, Item, Queue, Release,
-    SpecError, Verdict,
+    ClassId, ClassRates, ClassSpec, DisciplineSpec, Htb, HtbError, HtbSpec, Item, Late, Queue,
+    Release, SpecError, Verdict,
 };
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Stream, Time};
 
@@ -149,6 +149,12 @@ impl ByteClasses {
     /// Returns the next packet that a class releases.
     pub fn dequeue(&mut self, now: Time) -> Option<Item> {
         self.tree.dequeue(now)
+    }
+
+    /// Returns a later outcome for an accepted packet.
+    #[inline]
+    pub fn late(&mut self) -> Option<Late> {
+        self.tree.late()
     }
 
     /// Returns the instant at which the next packet may leave.

@@ -2,7 +2,7 @@
 
 use fairmesh_control::Point;
 use fairmesh_control::host::Side;
-use fairmesh_queueing::Verdict;
+use fairmesh_queueing::{Late, Verdict};
 use fairmesh_transport::quic;
 use fairmesh_units::{FlowId, NodeId, Time};
 
@@ -28,6 +28,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             {
                 let item = p.item(handle, &self.numbers);
                 let verdict = self.classes[set].enqueue(now, class, item);
+                self.settle_classes(set);
                 if verdict == Verdict::Marked {
                     self.packets.get_mut(handle).ce = true;
                 }
@@ -45,12 +46,23 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     pub fn drain(&mut self, now: Time, set: usize) {
         let node = self.classes[set].node;
         while let Some(item) = self.classes[set].dequeue(now) {
+            self.settle_classes(set);
             self.pass(now, node.0, item.handle);
         }
         let slot = self.classes_slot(set);
         self.timers.set(slot, self.classes[set].next_ready(now));
         if node.index() < self.interfaces.len() {
             self.kicks.push(node);
+        }
+    }
+
+    /// Handles the changes that a class's queue made to packets after accepting them.
+    fn settle_classes(&mut self, set: usize) {
+        while let Some(late) = self.classes[set].late() {
+            match late {
+                Late::Dropped(item, _) => self.lose(item.handle, Cause::Limiter),
+                Late::Marked(item) => self.packets.get_mut(item.handle).ce = true,
+            }
         }
     }
 

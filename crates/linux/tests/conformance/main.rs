@@ -24,7 +24,8 @@ use fairmesh_linux::tc::stats::Dumped;
 use fairmesh_linux::tc::{Handle, Head, htb, leaf};
 use fairmesh_linux::{LeafKind, link};
 use fairmesh_queueing::{
-    Backlog, ClassId, ClassRates, ClassSpec, DisciplineSpec, Htb, HtbSpec, Item, Queue, Release,
+    Backlog, ClassId, ClassRates, ClassSpec, CodelSpec, DisciplineSpec, FqCodelSpec, Htb, HtbSpec,
+    Item, Queue, Release,
 };
 use fairmesh_units::{BitRate, Bytes, Span, Stream, Time};
 use libc::{RTM_GETTCLASS, RTM_NEWQDISC, RTM_NEWTCLASS};
@@ -66,6 +67,8 @@ struct Case {
     loads: Vec<Load>,
     /// Half way through, these classes get new rates.
     change: Vec<Row>,
+    /// Queue of every leaf.
+    leaf: LeafKind,
 }
 
 /// Events in order.
@@ -146,6 +149,22 @@ impl Case {
         models
     }
 
+    /// Returns the model of a leaf's queue.
+    fn queue(&self) -> DisciplineSpec {
+        let (target, interval) = (Span::from_millis(20), Span::from_millis(120));
+        let codel = CodelSpec { target, interval, ecn: true, ..CodelSpec::default() };
+        match self.leaf {
+            LeafKind::FqCodel => DisciplineSpec::FqCodel(FqCodelSpec {
+                packets: 1024,
+                memory: 4 << 20,
+                flows: 64,
+                codel,
+                ..FqCodelSpec::default()
+            }),
+            _ => DisciplineSpec::drop_tail(QUEUE),
+        }
+    }
+
     fn model<'a>(&self, rows: impl Iterator<Item = &'a Row>, release: Release) -> Htb {
         let nested = release == Release::Debt;
         let class = |row: &Row| ClassSpec {
@@ -154,7 +173,7 @@ impl Case {
             rates: rates(row),
             prio: row.4,
             quantum: Some(row.5),
-            leaf: self.is_leaf(row.0).then(|| DisciplineSpec::drop_tail(QUEUE)),
+            leaf: self.is_leaf(row.0).then(|| self.queue()),
         };
         let flows = self.leaves().iter().map(|c| ((*c).into(), ClassId((*c).into()))).collect();
         let classes = rows.map(class).collect();
@@ -162,7 +181,9 @@ impl Case {
     }
 
     /// Runs the kernel's HTB on a separate interface and returns the events.
-    fn play(&self) -> Played {
+    ///
+    /// `None` if this kernel has no such leaf.
+    fn play(&self) -> Option<Played> {
         let mut netlink = Netlink::open().unwrap();
         let index = link::find(&mut netlink, "v0").unwrap().index;
         let root = Handle::new(1, 0);
@@ -184,10 +205,15 @@ impl Case {
         for class in self.leaves() {
             batch.push(RTM_NEWQDISC, create, |out| {
                 Head::new(index, Handle::new(class, 0), Handle::new(1, class)).write(out);
-                leaf::write(out, LeafKind::Pfifo, QUEUE, 0);
+                leaf::write(out, self.leaf, QUEUE, 0);
             });
         }
-        assert!(netlink.apply(&mut batch).unwrap().is_empty(), "{}: tree refused", self.name);
+        let refused = netlink.apply(&mut batch).unwrap();
+        if self.leaf != LeafKind::Pfifo && refused.len() == self.leaves().len() {
+            eprintln!("SKIPPED {}: this kernel has no {}", self.name, self.leaf);
+            return None;
+        }
+        assert!(refused.is_empty(), "{}: tree refused", self.name);
         let sockets: Vec<UdpSocket> = self.loads.iter().map(|l| socket(l.class)).collect();
         let target: SocketAddr = "10.7.0.2:9".parse().unwrap();
         let buffer = [0; 1472];
@@ -235,7 +261,7 @@ impl Case {
             }
             thread::sleep(Duration::from_micros(500));
         }
-        Played { start, happened }
+        Some(Played { start, happened })
     }
 
     /// Reads the counters of all leaves, as fast as possible.
@@ -373,6 +399,7 @@ fn cases() -> Vec<Case> {
                 load(13, 900, 1200),
             ],
             change: vec![],
+            leaf: LeafKind::Pfifo,
         },
         Case {
             name: "guarantees and borrowing",
@@ -384,6 +411,7 @@ fn cases() -> Vec<Case> {
             ],
             loads: vec![load(10, 700, 1000), load(11, 700, 1000), load(12, 800, 1000)],
             change: vec![],
+            leaf: LeafKind::Pfifo,
         },
         Case {
             name: "ceilings and priorities",
@@ -399,6 +427,7 @@ fn cases() -> Vec<Case> {
                 load(12, 900, 1200),
             ],
             change: vec![],
+            leaf: LeafKind::Pfifo,
         },
         Case {
             name: "three levels",
@@ -411,6 +440,7 @@ fn cases() -> Vec<Case> {
             ],
             loads: vec![load(20, 600, 1000), load(21, 600, 1000), load(30, 1000, 1000)],
             change: vec![],
+            leaf: LeafKind::Pfifo,
         },
         Case {
             name: "an aggregate by turns",
@@ -422,6 +452,7 @@ fn cases() -> Vec<Case> {
             ],
             loads: vec![load(10, 400, 1000), load(11, 500, 1000), load(12, 200, 700)],
             change: vec![],
+            leaf: LeafKind::Pfifo,
         },
         Case {
             name: "limits that change",
@@ -432,6 +463,22 @@ fn cases() -> Vec<Case> {
             ],
             loads: vec![load(10, 600, 1000), load(11, 600, 1000)],
             change: vec![(10, 1, 3000, 3000, 1, 1514), (11, 1, 1000, 1000, 1, 1514)],
+            leaf: LeafKind::Pfifo,
+        },
+        Case {
+            name: "leaves that drop at departure",
+            tree: vec![
+                (1, 0, 1_000_000, 1_000_000, 0, 1514),
+                (10, 1, 2000, 2000, 1, 1514),
+                (11, 1, 1000, 4000, 1, 1514),
+            ],
+            // All of it passes in a second, unless CoDel drops some while it waits.
+            loads: vec![
+                Load { on_ms: 500, ..load(10, 450, 1000) },
+                Load { on_ms: 400, ..load(11, 1000, 1000) },
+            ],
+            change: vec![],
+            leaf: LeafKind::FqCodel,
         },
     ]
 }
@@ -463,6 +510,7 @@ fn the_model_serves_what_the_kernel_serves() {
     let played: Vec<_> = running.into_iter().map(|(ns, t)| (ns, t.join().unwrap())).collect();
     let stalls = watch.end();
     for (_ns, (case, played)) in played {
+        let Some(played) = played else { continue };
         for (which, model) in case.models() {
             case.compare(which, model, &played, &stalls);
         }

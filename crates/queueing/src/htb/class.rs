@@ -4,7 +4,7 @@ use fairmesh_units::{Stream, Time};
 
 use super::ring::Ring;
 use super::{ClassCounters, ClassId, ClassSpec, LEVELS, PRIOS, Release};
-use crate::{Backlog, Discipline, DropCause, Item, Queue, TokenBucket, Verdict};
+use crate::{Backlog, Discipline, DropCause, Item, Late, Queue, TokenBucket, Verdict};
 
 /// Sending mode of a class (Devera 2002 §3: green, yellow, red).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +58,11 @@ impl Leaf {
 
     pub fn queue(&self) -> &Discipline {
         &self.queue
+    }
+
+    /// Returns a later outcome for a packet that its queue has accepted.
+    pub fn late(&mut self) -> Option<Late> {
+        self.queue.late()
     }
 
     /// Removes the next packet, regardless of the buckets.

@@ -16,12 +16,12 @@ mod config;
 mod ring;
 mod schedule;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use fairmesh_units::{Stream, Time};
 
 use crate::spec::{SpecError, nonzero};
-use crate::{Backlog, Discipline, DropTail, Item, Queue, Verdict};
+use crate::{Backlog, Discipline, DropCause, DropTail, Item, Late, Queue, Verdict};
 use class::{Class, Kind};
 use ring::NONE;
 use schedule::Schedule;
@@ -49,6 +49,7 @@ pub struct Htb {
     direct: DropTail,
     r2q: u32,
     backlog: Backlog,
+    late: VecDeque<Late>,
 }
 
 impl Htb {
@@ -71,6 +72,7 @@ impl Htb {
             direct: DropTail::new(spec.direct),
             r2q: spec.r2q,
             backlog: Backlog::NONE,
+            late: VecDeque::new(),
         };
         for class in &spec.classes {
             htb.add_class(class)?;
@@ -278,6 +280,14 @@ impl Htb {
         Some(item)
     }
 
+    /// Returns the queues of all leaves.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = &Discipline> {
+        self.classes.iter().filter_map(|class| match &class.kind {
+            Kind::Leaf(leaf) => Some(leaf.queue()),
+            _ => None,
+        })
+    }
+
     /// Returns the queue of a leaf; the next packet may already be taken from it.
     pub fn queue_of(&self, id: ClassId) -> Option<&Discipline> {
         match &self.classes[self.find(id)? as usize].kind {
@@ -310,6 +320,7 @@ impl Htb {
         let index = self.leaf(id)?;
         let verdict = self.put(now, index, item, rng);
         self.count(item, verdict);
+        self.settle(index);
         Ok(verdict)
     }
 
@@ -321,10 +332,11 @@ impl Htb {
             unreachable!("flows are assigned to leaves only")
         };
         let verdict = leaf.enqueue(now, item, most, rng);
+        let empty = leaf.backlog().packets == 0;
         match verdict {
             Verdict::Dropped(_) | Verdict::Evicted(..) => class.counters.drops += 1,
             Verdict::Queued | Verdict::Marked => {
-                if class.activity == 0 {
+                if class.activity == 0 && !empty {
                     if self.schedule.release == Release::Whole {
                         // The bytes that its buckets must hold are known only now.
                         self.schedule.reconsider(&mut self.classes, now, index);
@@ -334,6 +346,25 @@ impl Htb {
             }
         }
         verdict
+    }
+
+    /// Takes over the later outcomes of a leaf's accepted packets.
+    ///
+    /// A class without packets is deactivated (`htb_qlen_notify`). As in the kernel, drops by CoDel are not in
+    /// the class's counter.
+    fn settle(&mut self, index: u32) {
+        let class = &mut self.classes[index as usize];
+        let Kind::Leaf(leaf) = &mut class.kind else { return };
+        while let Some(late) = leaf.late() {
+            if let Late::Dropped(item, cause) = late {
+                self.backlog.sub(item);
+                class.counters.drops += u64::from(cause == DropCause::Full);
+            }
+            self.late.push_back(late);
+        }
+        if leaf.backlog().packets == 0 {
+            self.schedule.deactivate(&mut self.classes, index);
+        }
     }
 
     fn count(&mut self, item: Item, verdict: Verdict) {
@@ -360,6 +391,9 @@ impl Queue for Htb {
             self.put(now, index, item, rng)
         };
         self.count(item, verdict);
+        if index != NONE {
+            self.settle(index);
+        }
         verdict
     }
 
@@ -367,7 +401,11 @@ impl Queue for Htb {
         let item = match self.direct.pop() {
             Some(item) => item,
             None if self.backlog.packets == 0 => return None,
-            None => self.schedule.dequeue(&mut self.classes, now)?,
+            None => {
+                let (index, item) = self.schedule.dequeue(&mut self.classes, now)?;
+                self.settle(index);
+                item
+            }
         };
         self.backlog.sub(item);
         Some(item)
@@ -385,6 +423,11 @@ impl Queue for Htb {
 
     fn backlog(&self) -> Backlog {
         self.backlog
+    }
+
+    #[inline]
+    fn late(&mut self) -> Option<Late> {
+        self.late.pop_front()
     }
 }
 

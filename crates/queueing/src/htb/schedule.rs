@@ -212,7 +212,8 @@ impl Schedule {
         self.set_wake(classes, index, Time::NEVER);
     }
 
-    pub fn dequeue(&mut self, classes: &mut [Class], now: Time) -> Option<Item> {
+    /// Returns the next packet and its class.
+    pub fn dequeue(&mut self, classes: &mut [Class], now: Time) -> Option<(u32, Item)> {
         for level in 0..LEVELS {
             while let Some(&(wake, index)) = self.waiting[level].first()
                 && wake <= now
@@ -227,7 +228,7 @@ impl Schedule {
     }
 
     /// Sends the next packet of a row that has members.
-    fn send(&mut self, classes: &mut [Class], now: Time, level: usize, prio: usize) -> Item {
+    fn send(&mut self, classes: &mut [Class], now: Time, level: usize, prio: usize) -> (u32, Item) {
         // Independent buckets do not take turns.
         let turns = level > 0 || self.release == Release::Debt;
         let index =
@@ -254,7 +255,7 @@ impl Schedule {
             self.deactivate(classes, index);
         }
         self.charge(classes, now, index, level, item.bytes);
-        item
+        (index, item)
     }
 
     /// Follows the turns of the rings from a row down to a leaf.
