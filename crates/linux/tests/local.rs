@@ -99,6 +99,25 @@ fn local_traffic_has_a_limit_and_forwarded_traffic_has_none() {
 }
 
 #[test]
+fn rules_that_another_program_changes_are_missed() {
+    if !root("rules_that_another_program_changes_are_missed") {
+        return;
+    }
+    let path = Path::new();
+    let mut shaper = install(&path, &["mesh0", "wan0"]);
+    sample(&path, &mut shaper);
+    path.gateway.sh("nft add table inet other");
+    sample(&path, &mut shaper);
+    let gone = |shaper: &mut Option<LocalShaper>| call(&path, shaper, |s| s.sample().unwrap_err());
+    path.gateway.sh("nft flush chain inet fairmesh-node output");
+    assert!(gone(&mut shaper).to_string().contains("table fairmesh-node"));
+    let mut shaper = install(&path, &["mesh0", "wan0"]);
+    sample(&path, &mut shaper);
+    path.gateway.sh("nft flush ruleset");
+    assert!(gone(&mut shaper).to_string().contains("table fairmesh-node"));
+}
+
+#[test]
 fn objects_of_other_programs_stay() {
     if !root("objects_of_other_programs_stay") {
         return;

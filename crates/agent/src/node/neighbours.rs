@@ -347,6 +347,12 @@ impl Announcer {
         Announcer { key, mac, run, sequence: 0, recent: VecDeque::new() }
     }
 
+    /// Continues after this sequence number, which an announcer of the same run has used.
+    #[must_use]
+    pub fn after(self, sequence: u32) -> Self {
+        Announcer { sequence, ..self }
+    }
+
     /// Returns the bytes of the next message.
     ///
     /// # Errors

@@ -130,9 +130,9 @@ impl<M: Machine> Rig<M> {
         self.limit.as_ref().is_some_and(|l| l.applied)
     }
 
-    /// Removes the limit, and forgets the mechanism's decisions.
+    /// Removes the limit, and forgets the mechanism's decisions and its numbers of neighbours.
     pub fn free(&mut self, now: Time) {
-        self.failed = None;
+        (self.failed, self.numbers) = (None, Numbers::default());
         if self.marking.take().is_some_and(|m| m.applied) {
             self.machine.unmark();
         }

@@ -173,14 +173,15 @@ impl<M: Machine> Router<M> {
         self.ports = ports;
         let macs: Vec<MacAddr> = self.ports.iter().filter_map(|p| p.mac).collect();
         self.neighbours.set_own(macs);
-        self.announcers.retain(|at, (mac, _)| {
-            self.ports.get(*at).is_some_and(|p| p.talks && p.mac == Some(*mac))
-        });
         for (at, port) in self.ports.iter().enumerate() {
             let (Some(mac), true) = (port.mac, port.talks) else { continue };
-            self.announcers
-                .entry(at)
-                .or_insert_with(|| (mac, Announcer::new(self.key.clone(), mac, self.run)));
+            // An address that returns must continue: receivers refuse numbers that they have seen.
+            let first = self.announcers.values().map(|(_, a)| a.sent()).max().unwrap_or(0);
+            let new = || (mac, Announcer::new(self.key.clone(), mac, self.run).after(first));
+            let announcer = self.announcers.entry(at).or_insert_with(new);
+            if announcer.0 != mac {
+                *announcer = new();
+            }
         }
         for interface in 0..self.ports.len() {
             for station in self.rig.machine.stations(interface) {
@@ -313,12 +314,14 @@ impl<M: Machine> Router<M> {
         let role = config.role;
         let mut numbers = std::mem::take(&mut self.rig.numbers);
         let mut number = |mac: MacAddr| numbers.of(mac);
+        // First, since there is a bound on numbers.
+        let gateway = basis.gateway.and_then(&mut number);
         let known: Vec<(NodeId, BitRate, BitRate)> = basis
             .neighbours
             .iter()
             .filter_map(|(mac, rate, capacity)| Some((number(*mac)?, *rate, *capacity)))
             .collect();
-        let flows: Vec<_> = match (role, basis.gateway.and_then(&mut number)) {
+        let flows: Vec<_> = match (role, gateway) {
             (Role::Gateway, _) => {
                 known.iter().map(|n| offers::flow(role, FlowId(n.0.0), n.0)).collect()
             }
@@ -421,6 +424,9 @@ impl<M: Machine> Router<M> {
             }
             let mut sealed = Vec::new();
             for (interface, (_, announcer)) in &mut self.announcers {
+                if !self.ports.get(*interface).is_some_and(|p| p.talks) {
+                    continue;
+                }
                 match announcer.seal(now, &draft) {
                     Ok(bytes) => sealed.push((*interface, bytes)),
                     Err(next) if sealed.is_empty() => return next,

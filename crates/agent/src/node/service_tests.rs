@@ -394,3 +394,47 @@ fn marks_are_renewed_end_with_the_daemon_and_are_tried_again() {
     b.router.stop(b.at()).unwrap();
     assert!(b.world().marks.is_none());
 }
+
+#[test]
+fn neighbours_accept_a_router_again_after_its_interface_was_gone() {
+    let mut b = Bench::new("");
+    let mut neighbour = Neighbours::new(key(), Vec::new(), HELLO_INTERVAL, Time::ZERO);
+    let mut accepted = |b: &mut Bench| {
+        let sent: Vec<_> = b.world().sent.drain(..).filter(|(at, _)| *at == 1).collect();
+        let now = b.now;
+        let all = sent.iter().map(|(_, bytes)| neighbour.receive(now, bytes));
+        all.map(|m| m.unwrap().message.sequence).collect::<Vec<_>>()
+    };
+    b.run(5000, |_| ());
+    assert_eq!(accepted(&mut b), [1, 2, 3, 4, 5]);
+    let port = b.world().ports[1];
+    let other = Some(MacAddr([2, 0, 0, 0, 8, 8]));
+    for gone in [Port { up: false, talks: false, ..port }, Port::default()] {
+        for back in [port, Port { mac: other, ..port }, port] {
+            b.world().ports[1] = gone;
+            b.run(3000, |_| ());
+            assert!(accepted(&mut b).is_empty(), "nothing is sent over it");
+            b.world().ports[1] = back;
+            b.run(3000, |_| ());
+            assert!(accepted(&mut b).len() >= 2);
+        }
+    }
+}
+
+#[test]
+fn addresses_without_number_take_no_place_of_the_gateway() {
+    let mut b = Bench::new(&format!("mode = \"apply\"\n{GAP}"));
+    for round in 0..4_u8 {
+        let mac = |n: u16| MacAddr([2, 1, round, 0, (n >> 8) as u8, n as u8]);
+        b.world().stations = (0..100).map(|n| station(mac(n), 54)).collect();
+        b.run(12_000, |_| ());
+    }
+    // With 300 neighbours at once, and the last address of all.
+    let gateway = MacAddr([0xfe, 0, 0, 0, 0, 1]);
+    b.gateway = Announcer::new(key(), gateway, 1);
+    let mac = |n: u16| MacAddr([2, 2, 0, 0, (n >> 8) as u8, n as u8]);
+    b.world().stations = (0..300).map(|n| station(mac(n), 54)).collect();
+    b.world().stations.push(station(gateway, 54));
+    b.run(15_000, |b| b.hear(&[&[0x50]]));
+    assert_eq!(b.limit(), Some(500_000), "{}", b.status());
+}

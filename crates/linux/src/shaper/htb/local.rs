@@ -17,6 +17,7 @@ use super::{build, find, ids};
 use crate::error::Error;
 use crate::link::{self, Link};
 use crate::netlink::{Batch, Netlink};
+use crate::nft::alive::{self, NFPROTO_INET, RuleSet};
 use crate::nft::{self, MARKER, run::Table};
 use crate::shaper::{Interface, LeafKind, Removed};
 use crate::tc::stats::{Dumped, Stats};
@@ -51,6 +52,38 @@ pub struct LocalShaper {
     netlink: Netlink,
     port: Port,
     burst: u32,
+    /// Rules of a routed mesh.
+    rules: Option<Rules>,
+}
+
+/// Our rules as they were installed, to find changes by other programs.
+#[derive(Debug)]
+struct Rules {
+    netfilter: Netlink,
+    generation: Option<u32>,
+    set: RuleSet,
+}
+
+impl Rules {
+    fn new() -> Result<Self, Error> {
+        let mut netfilter = Netlink::netfilter()?;
+        let generation = alive::generation(&mut netfilter)?;
+        let set = alive::rules(&mut netfilter, &[NFPROTO_INET], TABLE)?;
+        Ok(Rules { netfilter, generation, set })
+    }
+
+    fn verify(&mut self) -> Result<(), Error> {
+        let generation = alive::generation(&mut self.netfilter)?;
+        if generation.is_some() && generation == self.generation {
+            return Ok(());
+        }
+        let dormant = alive::dormant(&mut self.netfilter, NFPROTO_INET, TABLE)?;
+        if dormant || alive::rules(&mut self.netfilter, &[NFPROTO_INET], TABLE)? != self.set {
+            return Err(Error::RulesGone { table: TABLE.to_owned() });
+        }
+        self.generation = generation;
+        Ok(())
+    }
 }
 
 impl LocalShaper {
@@ -85,7 +118,7 @@ impl LocalShaper {
         if find::root(&mut netlink, &link, HANDLE)? == Root::Ours {
             build::remove_root(&mut netlink, &port)?;
         }
-        let mut shaper = LocalShaper { netlink, port, burst };
+        let mut shaper = LocalShaper { netlink, port, burst, rules: None };
         let built = shaper.build(place, packets);
         if built.is_err() {
             let _ = LocalShaper::remove(place);
@@ -105,7 +138,11 @@ impl LocalShaper {
         port.refused(refused, "adding our classes")?;
         // Without the filter ARP is local traffic.
         port.bypass_frames(netlink)?;
-        if place.routed.is_empty() { Ok(()) } else { nft::run::apply(&rules(place)) }
+        if !place.routed.is_empty() {
+            nft::run::apply(&rules(place))?;
+            self.rules = Some(Rules::new()?);
+        }
+        Ok(())
     }
 
     /// Changes the limit in place; `None` lifts it.
@@ -129,7 +166,7 @@ impl LocalShaper {
     /// Reads the counters of local traffic, as frames.
     ///
     /// # Errors
-    /// The class or the interface is gone.
+    /// The class or the interface is gone, or another program has changed our rules: forwarded packets get the limit.
     pub fn sample(&mut self) -> Result<Stats, Error> {
         let head = Head::new(self.port.index, self.port.class(ids::UNMAPPED), Handle::NONE);
         let read = |_, payload: &[u8]| {
@@ -138,7 +175,7 @@ impl LocalShaper {
         };
         let kind = libc::RTM_GETTCLASS;
         match self.netlink.get("a class", kind, |out| head.write(out), read) {
-            Ok(Some(stats)) => Ok(stats),
+            Ok(Some(stats)) => self.rules.as_mut().map_or(Ok(()), Rules::verify).map(|()| stats),
             Ok(None) => Err(self.port.gone("there is no such class")),
             Err(e) => Err(self.port.gone_or(e)),
         }
