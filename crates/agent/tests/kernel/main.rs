@@ -14,6 +14,7 @@ macro_rules! machine {
 }
 
 mod addresses;
+mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod deaths;

@@ -36,6 +36,10 @@ const NL80211_CMD_GET_MPATH: u8 = 21;
 const NL80211_CMD_NEW_MPATH: u8 = 23;
 const NL80211_CMD_GET_SURVEY: u8 = 50;
 const NL80211_CMD_NEW_SURVEY_RESULTS: u8 = 51;
+const NL80211_CMD_GET_MPP: u8 = 107;
+
+/// `NL80211_PLINK_ESTAB` of `enum nl80211_plink_state`.
+const PLINK_ESTABLISHED: u8 = 4;
 
 const ATTR_IFINDEX: u16 = 3;
 const ATTR_IFTYPE: u16 = 5;
@@ -64,6 +68,7 @@ mod sta_info {
     pub const INACTIVE_TIME: u16 = 1;
     pub const RX_BYTES: u16 = 2;
     pub const TX_BYTES: u16 = 3;
+    pub const PLINK_STATE: u16 = 6;
     pub const SIGNAL: u16 = 7;
     pub const TX_BITRATE: u16 = 8;
     pub const RX_PACKETS: u16 = 9;
@@ -128,6 +133,10 @@ pub struct Survey {
 pub struct Station {
     /// Ethernet address.
     pub mac: MacAddr,
+    /// False for a mesh point's neighbour without an established peer link.
+    ///
+    /// No data frame passes to it.
+    pub peered: bool,
     /// Time since the last reception, in ms.
     pub inactive_ms: Option<u32>,
     /// Received bytes.
@@ -165,6 +174,7 @@ impl Station {
     pub const fn new(mac: MacAddr) -> Self {
         Station {
             mac,
+            peered: true,
             inactive_ms: None,
             rx_bytes: None,
             tx_bytes: None,
@@ -248,6 +258,15 @@ pub struct MeshPath {
     pub hops: Option<u8>,
 }
 
+/// An Ethernet address behind a mesh point, such as a client in its bridge (`iw mpp dump`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Proxied {
+    /// The address.
+    pub address: MacAddr,
+    /// Address of the mesh point that forwards for it.
+    pub proxy: MacAddr,
+}
+
 /// Appends the body of a request for an interface.
 pub fn ask_interface(out: &mut Vec<u8>, index: u32) {
     out.extend([NL80211_CMD_GET_INTERFACE, 0, 0, 0]);
@@ -292,6 +311,17 @@ pub fn read_path(payload: &[u8]) -> Option<MeshPath> {
         }
     }
     Some(MeshPath { destination: destination?, next_hop: next_hop?, active, hops })
+}
+
+/// Appends the body of a request (a dump) for the addresses behind mesh points.
+pub fn ask_proxied(out: &mut Vec<u8>, index: u32) {
+    out.extend([NL80211_CMD_GET_MPP, 0, 0, 0]);
+    put_u32(out, ATTR_IFINDEX, index);
+}
+
+/// Reads one message of a dump of proxied addresses; the kernel sends them as paths.
+pub fn read_proxied(payload: &[u8]) -> Option<Proxied> {
+    read_path(payload).map(|p| Proxied { address: p.destination, proxy: p.next_hop })
 }
 
 /// Appends the body of a request for the family's number (to [`CONTROLLER`]).
@@ -372,6 +402,7 @@ pub fn read_station(payload: &[u8]) -> Option<Station> {
         match kind {
             INACTIVE_TIME => station.inactive_ms = u32_of(value),
             RX_BYTES => station.rx_bytes = u32_of(value).map(u64::from),
+            PLINK_STATE => station.peered = value.first() == Some(&PLINK_ESTABLISHED),
             TX_BYTES => station.tx_bytes = u32_of(value).map(u64::from),
             RX_BYTES64 => rx64 = u64_of(value),
             TX_BYTES64 => tx64 = u64_of(value),

@@ -1,8 +1,8 @@
 //! The radio of an interface, read from the kernel.
 
-use super::{CONTROLLER, FAMILY, MeshPath, RadioMode, Station, Survey};
-use super::{ask_family, ask_interface, ask_paths, ask_stations, ask_survey};
-use super::{read_family, read_interface, read_path, read_station, read_survey};
+use super::{CONTROLLER, FAMILY, MeshPath, Proxied, RadioMode, Station, Survey};
+use super::{ask_family, ask_interface, ask_paths, ask_proxied, ask_stations, ask_survey};
+use super::{read_family, read_interface, read_path, read_proxied, read_station, read_survey};
 use crate::error::Error;
 use crate::link;
 use crate::netlink::Netlink;
@@ -16,6 +16,8 @@ pub trait Radio {
     fn survey(&mut self) -> Result<Vec<Survey>, Error>;
 
     /// Returns the stations of the interface with their counters, rates and signals.
+    ///
+    /// Neighbours of a mesh point without an established peer link are left out.
     ///
     /// # Errors
     /// Returns an error if the interface is gone.
@@ -78,6 +80,18 @@ impl Nl80211 {
         self.netlink.dump("mesh paths", family, |out| ask_paths(out, index), each)?;
         Ok(found)
     }
+
+    /// Returns the addresses that other mesh points forward for.
+    ///
+    /// # Errors
+    /// Returns an error if the interface is gone, or is not a mesh point.
+    pub fn proxied(&mut self) -> Result<Vec<Proxied>, Error> {
+        let mut found = Vec::new();
+        let (family, index) = (self.family, self.index);
+        let each = |_, payload: &[u8]| found.extend(read_proxied(payload));
+        self.netlink.dump("proxied addresses", family, |out| ask_proxied(out, index), each)?;
+        Ok(found)
+    }
 }
 
 impl Radio for Nl80211 {
@@ -92,7 +106,7 @@ impl Radio for Nl80211 {
     fn stations(&mut self) -> Result<Vec<Station>, Error> {
         let mut found = Vec::new();
         let (family, index) = (self.family, self.index);
-        let each = |_, payload: &[u8]| found.extend(read_station(payload));
+        let each = |_, payload: &[u8]| found.extend(read_station(payload).filter(|s| s.peered));
         self.netlink.dump("stations", family, |out| ask_stations(out, index, None), each)?;
         Ok(found)
     }
@@ -110,6 +124,7 @@ mod tests {
             Ok(mut radio) => {
                 assert!(radio.stations().map_or(true, |s| s.is_empty()));
                 assert!(radio.paths().map_or(true, |p| p.is_empty()));
+                assert!(radio.proxied().map_or(true, |p| p.is_empty()));
                 assert_eq!(radio.mode().unwrap(), None);
             }
         }

@@ -80,6 +80,30 @@ fn modes_and_paths_of_a_mesh_point() {
     }
     assert_eq!(read_path(&message(23, |out| put(out, 6, &[2, 0, 0, 0, 0, 9]))), None);
     assert_eq!(read_path(&message(19, |_| ())), None);
+    // The kernel sends an address behind a mesh point as a path, without values.
+    let proxied = message(23, |out| {
+        put_u32(out, 3, 7);
+        put(out, 6, &[2, 0, 0, 0, 0, 0x40]);
+        put(out, 26, &[2, 0, 0, 0, 0, 9]);
+        nest(out, 27, |_| ());
+    });
+    assert_eq!(read_proxied(&proxied), Some(Proxied { address: of(0x40), proxy: of(9) }));
+}
+
+/// Blocked or unfinished peer links carry no data.
+///
+/// Stations of other modes have no such state.
+#[test]
+fn only_established_peers_of_a_mesh_point_are_peers() {
+    let peered = |state: Option<u8>| {
+        let bytes = message(19, |out| {
+            put(out, 6, &[2, 0, 0, 0, 0, 9]);
+            nest(out, 21, |out| state.into_iter().for_each(|s| put(out, 6, &[s])));
+        });
+        read_station(&bytes).unwrap().peered
+    };
+    assert_eq!((0..=6).filter(|s| peered(Some(*s))).collect::<Vec<_>>(), [4]);
+    assert!(peered(None));
 }
 
 #[test]
@@ -126,6 +150,7 @@ fn a_station_with_wide_and_narrow_counters() {
     });
     let want = Station {
         mac: MacAddr([2, 0, 0, 0, 0, 9]),
+        peered: true,
         inactive_ms: Some(120),
         rx_bytes: Some(5_000_000_000),
         tx_bytes: Some(77),
@@ -179,6 +204,7 @@ fn stations_and_a_channel_of_stock_kernels_are_read() {
     let older = captured(include_str!("captured/station-6.1.hex"));
     let want = Station {
         mac: MacAddr([2, 0, 0, 0, 1, 0]),
+        peered: true,
         inactive_ms: Some(16),
         rx_bytes: Some(21_808),
         tx_bytes: Some(21_713),

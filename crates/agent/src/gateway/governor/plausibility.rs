@@ -103,7 +103,13 @@ impl Plausibility {
             });
             let stuck = side.moved == 0 && side.good > 0 && side.bad == 0 && others;
             let nonsense = side.bad > side.good + side.based;
-            side.stuck = if stuck { side.stuck.saturating_add(1) } else { 0 };
+            // Traffic may be in a class of which this is the first counter.
+            let stuck = stuck && side.based == 0;
+            side.stuck = match () {
+                () if stuck => side.stuck.saturating_add(1),
+                () if side.based > 0 && side.moved == 0 => side.stuck,
+                () => 0,
+            };
             side.nonsense = if nonsense { side.nonsense.saturating_add(1) } else { 0 };
             let this = match () {
                 () if side.stuck >= MAX_FAULTS => Sanity::Stuck,

@@ -166,15 +166,12 @@ fn ask(candidate: Candidate) -> Answer {
     // An interface of batman-adv without `batctl` has to be reported.
     let by_default = !candidate.named && candidate.kind != SourceKind::Batman;
     let absent = by_default && found.failed.iter().any(|f| nothing_there(&f.problem));
-    let mut reports = found.sources.into_iter();
-    let mut report = reports.next().unwrap_or_else(|| SourceReport {
+    let mut report = found.sources.into_iter().next().unwrap_or_else(|| SourceReport {
         failed: found.failed.first().map(|f| f.problem.to_string()),
         ..SourceReport::default()
     });
     // A mesh point's neighbour table adds addresses to the homes of its paths.
-    for more in reports {
-        report.addresses += more.addresses;
-    }
+    report.addresses = found.found.iter().map(|s| (s.prefixes.len() + s.macs.len()) as u64).sum();
     report.subscribers = found.found.len();
     if matches!(candidate.kind, SourceKind::Routes | SourceKind::Neighbours | SourceKind::MeshPaths)
     {

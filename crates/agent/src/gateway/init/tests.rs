@@ -76,22 +76,9 @@ fn rates_of_found_neighbours_follow_the_station_dump() {
         fn stations(&mut self) -> Result<Vec<nl80211::Station>, fairmesh_linux::Error> {
             self.0 += 100;
             Ok(vec![nl80211::Station {
-                mac: MacAddr([2, 0xfc, 0, 0, 0, 1]),
-                inactive_ms: None,
-                rx_bytes: None,
-                tx_bytes: None,
-                rx_packets: None,
                 tx_packets: Some(self.0),
-                tx_retries: None,
-                tx_failed: None,
-                signal: None,
-                signal_average: None,
                 tx_rate: Some(BitRate(6_000_000)),
-                rx_rate: None,
-                expected_throughput: None,
-                rx_airtime_us: None,
-                tx_airtime_us: None,
-                queue: None,
+                ..nl80211::Station::new(MacAddr([2, 0xfc, 0, 0, 0, 1]))
             }])
         }
     }

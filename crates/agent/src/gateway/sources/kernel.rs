@@ -1,9 +1,9 @@
-//! The kernel's tables: routes and neighbours of `ip -json`, and the paths of a mesh point.
+//! The kernel's tables: routes and neighbours of `ip -json`, and paths of a mesh point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use fairmesh_linux::nl80211::MeshPath;
+use fairmesh_linux::nl80211::{MeshPath, Proxied};
 use fairmesh_linux::{IpNet, MacAddr};
 use serde_json::Value;
 
@@ -34,7 +34,12 @@ fn neighbour(entry: &Value) -> Result<(IpAddr, MacAddr), Omission> {
 }
 
 /// Returns a node per station in the mesh interface's neighbour table, with its addresses.
-pub(super) fn neighbours(text: &str) -> Result<Reading, SourceError> {
+///
+/// `proxied`: on an 802.11s mesh point, the addresses behind others and their mesh points. There an address behind a
+/// mesh point belongs to that one's node, and only a path has the distance.
+pub(super) fn neighbours(text: &str, proxied: Option<&[Proxied]>) -> Result<Reading, SourceError> {
+    let proxies: BTreeMap<MacAddr, MacAddr> =
+        proxied.unwrap_or_default().iter().map(|p| (p.address, p.proxy)).collect();
     let mut out = Nodes::default();
     for entry in entries(text)? {
         let (address, mac) = match neighbour(&entry) {
@@ -44,18 +49,19 @@ pub(super) fn neighbours(text: &str) -> Result<Reading, SourceError> {
                 continue;
             }
         };
-        if let Some(node) = out.node(&mac.to_string()) {
+        let owner = proxies.get(&mac).unwrap_or(&mac);
+        if let Some(node) = out.node(&owner.to_string()) {
             // Only routing knows its routed prefixes; its Ethernet address covers the rest.
             node.add_mac(mac);
             node.add_prefix(IpNet::from(address));
-            node.found.hops = Some(1);
+            node.found.hops = proxied.is_none().then_some(1);
         }
     }
     Ok(out.list())
 }
 
-/// Returns a node per mesh point that an 802.11s path in use leads to.
-pub(super) fn paths(paths: &[MeshPath]) -> Reading {
+/// Returns a node per mesh point that a path in use leads to, with the addresses behind it.
+pub(super) fn paths(paths: &[MeshPath], proxied: &[Proxied]) -> Reading {
     let mut out = Nodes::default();
     for path in paths {
         if !path.active {
@@ -63,6 +69,12 @@ pub(super) fn paths(paths: &[MeshPath]) -> Reading {
         } else if let Some(node) = out.node(&path.destination.to_string()) {
             node.add_mac(path.destination);
             node.found.hops = path.hops.map(u32::from).filter(|hops| (1..=64).contains(hops));
+        }
+    }
+    for behind in proxied {
+        match out.known(&behind.proxy.to_string()) {
+            Some(node) => node.add_mac(behind.address),
+            None => out.omit(Omission::Unreachable),
         }
     }
     out.list()

@@ -18,7 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use fairmesh_linux::nl80211::Nl80211;
+use fairmesh_linux::nl80211::{Nl80211, Proxied};
 use fairmesh_linux::{IpNet, MacAddr, command};
 
 pub use error::{FailedSource, SourceError};
@@ -71,7 +71,7 @@ pub fn read(form: Form, text: &str, more: &[&str]) -> Result<Reading, SourceErro
         Form::Batman => batman::read(text, further(0)),
         Form::Olsr => olsr::read(text, further(0), further(1)),
         Form::Babel => babel::read(text),
-        Form::Neighbours => kernel::neighbours(text),
+        Form::Neighbours => kernel::neighbours(text, None),
         Form::Routes => kernel::routes(&[text], further(0), RoutesBy::default()),
     }
 }
@@ -164,13 +164,20 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
         let text = talk(endpoint, "dump\n", |bytes| progress.complete(bytes), false);
         take(&format!("babel {endpoint}"), text.and_then(|text| read(Form::Babel, &text, &[])));
     }
+    let mut proxied: Option<Vec<Proxied>> = None;
+    if discover.mesh_paths {
+        let mut look = || {
+            let mut radio = Nl80211::open(mesh)?;
+            let paths = radio.paths()?;
+            let behind = proxied.insert(radio.proxied()?);
+            Ok(kernel::paths(&paths, behind))
+        };
+        take("mesh paths", look());
+    }
     let neighbours = || run("ip", &["-json", "neigh", "show", "dev", mesh]);
     if discover.neighbours {
-        take("ip neigh", neighbours().and_then(|text| read(Form::Neighbours, &text, &[])));
-    }
-    if discover.mesh_paths {
-        let look = || Ok(kernel::paths(&Nl80211::open(mesh)?.paths()?));
-        take("mesh paths", look());
+        let read = |text: String| kernel::neighbours(&text, proxied.as_deref());
+        take("ip neigh", neighbours().and_then(read));
     }
     if discover.routes {
         let of = |family: &str| run("ip", &["-json", family, "route", "show", "dev", mesh]);

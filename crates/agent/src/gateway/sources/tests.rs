@@ -1,4 +1,4 @@
-use fairmesh_linux::nl80211::MeshPath;
+use fairmesh_linux::nl80211::{MeshPath, Proxied};
 use proptest::prelude::*;
 
 use super::*;
@@ -182,7 +182,7 @@ fn a_repeated_address_counts_once() {
             format!(r#"{{"dst":"10.{b}.{c}.{d}","lladdr":"02:fc:00:00:00:02","state":["STALE"]}}"#)
         })
         .collect();
-    let found = kernel::neighbours(&format!("[{}]", neighbours.join(","))).unwrap().homes;
+    let found = kernel::neighbours(&format!("[{}]", neighbours.join(",")), None).unwrap().homes;
     assert_eq!((found.len(), found[0].prefixes.len()), (1, 100_000));
 }
 
@@ -245,7 +245,7 @@ fn paths_of_a_mesh_point() {
         active,
         hops: Some(last - 1),
     };
-    let reading = kernel::paths(&[path(2, true), path(3, true), path(4, false)]);
+    let reading = kernel::paths(&[path(2, true), path(3, true), path(4, false)], &[]);
     assert_eq!(
         show(&reading),
         [
@@ -257,6 +257,21 @@ fn paths_of_a_mesh_point() {
         counts(&reading),
         "2 nodes, 2 addresses, 2 homes; left out: 1 that cannot be reached"
     );
+    // An address behind a mesh point is its own; without a path to that one it is unreachable.
+    let proxied = [(0x40, 3), (0x41, 3), (0x42, 9)].map(|(address, proxy)| Proxied {
+        address: MacAddr([2, 0xfc, 0, 0, 0, address]),
+        proxy: MacAddr([2, 0xfc, 0, 0, 0, proxy]),
+    });
+    let reading = kernel::paths(&[path(2, true), path(3, true)], &proxied);
+    let behind =
+        "02:fc:00:00:00:03 [] [02:fc:00:00:00:03 02:fc:00:00:00:40 02:fc:00:00:00:41] Some(2)";
+    assert_eq!(show(&reading)[1], behind);
+    assert!(counts(&reading).ends_with("left out: 1 that cannot be reached"));
+    let neigh = r#"[{"dst":"10.0.0.3","lladdr":"02:fc:00:00:00:03","state":["STALE"]},
+      {"dst":"10.0.0.40","lladdr":"02:fc:00:00:00:40","state":["REACHABLE"]}]"#;
+    let addresses = "[10.0.0.3/32 10.0.0.40/32] [02:fc:00:00:00:03 02:fc:00:00:00:40]";
+    let reading = kernel::neighbours(neigh, Some(&proxied)).unwrap();
+    assert_eq!(show(&reading), [format!("02:fc:00:00:00:03 {addresses} None")]);
     let no_radio = fetch(&Discover { mesh_paths: true, ..nothing() }, "lo");
     assert_eq!((no_radio.sources[0].name.as_str(), no_radio.failed.len()), ("mesh paths", 1));
 }
@@ -268,7 +283,7 @@ fn the_kernels_tables() {
       {"dst":"fe80::2","lladdr":"02:fc:00:00:00:02","state":["STALE"]},
       {"dst":"10.0.0.9","state":["FAILED"]}]"#;
     assert_eq!(
-        show(&kernel::neighbours(neigh).unwrap()),
+        show(&kernel::neighbours(neigh, None).unwrap()),
         ["02:fc:00:00:00:02 [10.0.0.2/32 fd00::2/128] [02:fc:00:00:00:02] Some(1)"]
     );
     let routes = r#"[{"dst":"default","gateway":"10.0.0.9","flags":[]},
@@ -472,7 +487,7 @@ fn readings_count_what_they_leave_out() {
     let neigh = r#"[{"dst":"10.0.0.2","lladdr":"02:fc:00:00:00:02","state":["REACHABLE"]},
         {"dst":"10.0.0.9","state":["FAILED"]}, {"dst":"10.0.0.8"}]"#;
     assert_eq!(
-        counts(&kernel::neighbours(neigh).unwrap()),
+        counts(&kernel::neighbours(neigh, None).unwrap()),
         "1 node, 2 addresses, 1 home; left out: 1 that cannot be read, 1 that cannot be reached"
     );
     let routes = r#"[{"dst":"default","gateway":"10.0.0.9"}, {"dst":"10.0.0.0/24","protocol":"kernel"},
@@ -532,7 +547,7 @@ proptest! {
             let _ = batman::read(&t, &t);
             let _ = olsr::read(&t, &t, &t);
             let _ = babel::read(&t);
-            let _ = kernel::neighbours(&t);
+            let _ = kernel::neighbours(&t, None);
             let _ = kernel::routes(&[&t], &t, RoutesBy::Origin);
         }
     }

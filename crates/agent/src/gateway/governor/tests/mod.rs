@@ -260,6 +260,22 @@ fn classes_that_stand_still_while_the_interface_sends_are_stuck_at_the_second_lo
     assert_eq!(looks(&[enough, enough]), [Sanity::Doubtful, Sanity::Stuck]);
 }
 
+/// The first counter of a class gives no increase, so the interface's traffic may be its own.
+#[test]
+fn traffic_of_new_classes_is_no_fault() {
+    let mut p = Plausibility::default();
+    p.look(at(0), [sent(0, 0, 0), sent(0, 0, 0)]);
+    let mut sample = |second: u64, new: u32| {
+        p.look(at(second), [sent(second * 1_000_000, 0, 0), sent(0, 0, 0)]);
+        p.moved(0, 0);
+        (0..new).for_each(|_| p.based(0));
+        p.judge()
+    };
+    let verdicts = [0, 1, 0].into_iter().zip(1..).map(|(new, second)| sample(second, new));
+    // A new class neither adds to a suspicion nor ends it.
+    assert_eq!(verdicts.collect::<Vec<_>>(), [Sanity::Doubtful, Sanity::Sane, Sanity::Stuck]);
+}
+
 #[test]
 fn most_counters_bad_is_nonsense_at_the_second_look() {
     let bad = (0, 0, 1, 2, 0);
