@@ -29,14 +29,14 @@ function built() {
 }
 
 /** Starts a daemon; `stop` ends it. */
-export async function daemon({ homes = 30, mode = "apply", token = true } = {}) {
+export async function daemon({ homes = 30, mode = "apply", token = true, map = false } = {}) {
   program ??= built();
   const folder = mkdtempSync(join(tmpdir(), "fairmesh-page-"));
   const file = join(folder, "page.token");
   writeFileSync(file, TOKEN);
   chmodSync(file, 0o600);
   const child = spawn(program, ["--ignored", "--exact", "--nocapture", "gateway::service::browser::serve_for_a_browser"], {
-    env: { ...process.env, FAIRMESH_PAGE_HOMES: String(homes), FAIRMESH_PAGE_MODE: mode, ...(token ? { FAIRMESH_PAGE_TOKEN: file } : {}) },
+    env: { ...process.env, FAIRMESH_PAGE_HOMES: String(homes), FAIRMESH_PAGE_MODE: mode, ...(map ? { FAIRMESH_PAGE_MAP: "1" } : {}), ...(token ? { FAIRMESH_PAGE_TOKEN: file } : {}) },
     stdio: ["pipe", "pipe", "inherit"],
   });
   const ended = new Promise((done) => child.on("exit", done));

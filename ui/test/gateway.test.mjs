@@ -18,7 +18,7 @@ before(async () => {
     timeout: 180_000,
     args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
-  running.small = await daemon({ homes: 30 });
+  running.small = await daemon({ homes: 30, map: true });
   running.large = await daemon({ homes: 300, mode: "observe", token: false });
 });
 after(async () => {
@@ -159,6 +159,25 @@ test("values change while the page is open, and a home under the pointer stays",
   await p.hover("h1");
   await p.waitForFunction((before) => document.querySelector("#homes tbody").textContent !== before, held);
   assert.deepEqual(p.wrong, []);
+});
+
+test("the map draws the paths that the sources show, and states where there are none", async (t) => {
+  const p = await open(t, "small");
+  const head = (page) => page.textContent(".mapcard header");
+  assert.match(await head(p), /paths of 30 of 30 homes: the cheapest by .*map\.json/);
+  const homes = (await state("small")).homes;
+  assert.equal(homes.filter((h) => h.via[0] === null).length, 4);
+  assert.equal(homes.filter((h) => h.via[0] === "tower").length, 2);
+  // Every other home is behind a home.
+  assert.equal(homes.filter((h) => homes.some((other) => other.name === h.via[0])).length, 24);
+  assert.equal(await p.locator(".mesh .relay").count(), 1);
+  assert.equal(await p.locator(".mesh .link.unknown").count(), 0);
+  const begins = await p.$$eval(".mesh .link", (all) => new Set(all.map((l) => l.getAttribute("d").split("L")[0])).size);
+  assert.ok(begins > 10, `lines begin at ${begins} places`);
+  const large = await open(t, "large");
+  assert.match(await head(large), /no source shows next hops, so paths are not known/);
+  assert.equal(await large.locator(".mesh .link.unknown").count(), 300);
+  assert.deepEqual([...p.wrong, ...large.wrong], []);
 });
 
 test("a browser that has just opened the page has the recorded hour and week", async (t) => {

@@ -124,10 +124,47 @@ test("repeated events are one line with their number", async () => {
 test("changes of the gateway's page keep the homes that did not change", async () => {
   const { whole, changed } = await load("gateway/live.ts");
   const home = (name, rate) => ({ name, ways: [{ rate }, { rate: 0 }] });
-  const start = whole({ number: 1, uptime: 100, head: {}, homes: [home("a", 1000), home("b", 2000)], hour: { a: [5, 6] }, events: [] });
-  assert.deepEqual([start.hour.get("a"), start.hour.get("b")], [[5, 6, 1], [2]]);
+  const start = whole({ number: 1, uptime: 100, head: {}, homes: [home("a", 1000), home("b", 2000)], events: [] });
   const same = changed(start, { number: 2, uptime: 110, head: {}, homes: [home("a", 3000)], gone: [], events: [] });
-  assert.deepEqual([same.hour.get("a"), same.homes.get("b").ways[0].rate], [[5, 6, 3], 2000]);
+  assert.deepEqual([same.homes.get("a").ways[0].rate, same.homes.get("b").ways[0].rate], [3000, 2000]);
   const later = changed(same, { number: 3, uptime: 125, head: {}, homes: [], gone: ["b"], events: [{ at: 124, code: "c" }] });
-  assert.deepEqual([later.hour.get("a"), later.homes.has("b"), later.events.length], [[5, 6, 3, 3], false, 1]);
+  assert.deepEqual([later.homes.has("a"), later.homes.has("b"), later.events.length], [true, false, 1]);
+});
+
+test("the recorded hour ends with the present rate, and lines break where nothing was recorded", async () => {
+  const { hourOf, line } = await load("gateway/past.ts");
+  const home = (name) => ({ name, ways: [{ rate: 7000 }, { rate: 0 }] });
+  const hours = { idle: [null, 0, null], more: false, homes: new Map([["a", { rate: [1, 2, null], starved: [0, 60, 0] }]]) };
+  assert.deepEqual(hourOf(hours, home("a")), { rate: [1, 2, 7], starved: [0, 60, 0] });
+  assert.deepEqual(hourOf(hours, home("constructor")).rate, [null, 0, 7]);
+  assert.equal(hourOf({ ...hours, more: true }, home("b")), null);
+  assert.equal(hourOf("none", home("a")), null);
+  const of = (values, steps) => line(values, (i) => i, (v) => v, steps);
+  assert.equal(of([1, 2, null, 3]), "M0.0 1.0h.1L1.0 2.0M3.0 3.0h.1");
+  assert.equal(of([1, 2], true), "M0.0 1.0h.1H1.0V2.0");
+});
+
+test("branches of a mesh have sectors, and circles or unknown nodes have no path", async () => {
+  const { tree } = await load("gateway/tree.ts");
+  const placed = tree([
+    ["a", [null, true]],
+    ["b", ["a", true]],
+    ["c", ["a", false]],
+    ["d", ["relay", true]],
+    ["relay", [null, true]],
+    ["e", undefined],
+    ["x", ["y", true]],
+    ["y", ["x", true]],
+    ["z", ["nowhere", true]],
+  ]);
+  const of = (name) => placed.get(name);
+  assert.deepEqual([of("a").via, of("b").via, of("c").via, of("d").via, of("relay").via], [null, "a", "a", "relay", null]);
+  assert.equal(of("c").exact, false);
+  assert.equal(of("a").angle, (of("b").angle + of("c").angle) / 2);
+  assert.equal(of("relay").angle, of("d").angle);
+  assert.deepEqual(["e", "x", "y", "z"].map((name) => of(name).via), Array(4).fill(undefined));
+  assert.equal(new Set(["b", "c", "d", "e", "x", "y", "z"].map((name) => of(name).angle)).size, 7);
+  // Long chains need no deep stack.
+  const chain = Array.from({ length: 20_000 }, (_, i) => [`n${i}`, [i ? `n${i - 1}` : null, true]]);
+  assert.equal(tree(chain).get("n19999").via, "n19998");
 });

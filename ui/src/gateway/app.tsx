@@ -220,7 +220,7 @@ export function App() {
               <div class="card mapcard">
                 <header>
                   <h2>Mesh as known</h2>
-                  <span class="sm mut">distance is the round trip; paths are not known</span>
+                  <span class="sm mut">{content.head.paths}</span>
                 </header>
                 <Mesh content={content} chosen={view.home} choose={choose} />
                 <Known content={content} />

@@ -36,6 +36,8 @@ export interface Home {
   ways: [Way, Way];
   rtt: number | null;
   base: number | null;
+  /** Next node towards the gateway, null for the gateway; true if no node is between. */
+  via?: [node: string | null, exact: boolean];
   until?: number;
 }
 
@@ -51,6 +53,8 @@ export interface Head {
   facts: { title: string; text: Piece[] }[];
   links: [name: string, capacity: number, measured: boolean][];
   sources: [name: string, text: string, failed: boolean][];
+  paths: string;
+  relays: [name: string, node: string | null, exact: boolean][];
 }
 
 export interface GatewayEvent {

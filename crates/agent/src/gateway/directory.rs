@@ -35,7 +35,7 @@ pub fn ask(directory: &mut impl NodeDirectory) -> Discovery {
     asked.unwrap_or_else(|_| Discovery {
         found: Vec::new(),
         failed: vec![FailedSource { name: String::new(), problem: SourceError::Panic }],
-        sources: Vec::new(),
+        ..Discovery::default()
     })
 }
 

@@ -28,7 +28,7 @@ use crate::gateway::config::{
     Config, Discover, Mode, Neighbour, Peers, Plan, Rates, Subscriber, UNMAPPED,
 };
 use crate::gateway::journal::{Journal, Level};
-use crate::gateway::sources::{Omissions, SourceReport};
+use crate::gateway::sources::{Omissions, Paths, SourceReport};
 
 pub use class_ids::ClassIds;
 pub use direction::{Aggregate, Change, DirectionState, Fault, Limiter, Meter, Override, Why};
@@ -162,6 +162,8 @@ pub struct Governor {
     taken: BTreeSet<String>,
     /// Sources of subscribers at their last query.
     pub sources: Vec<SourceReport>,
+    /// Paths of homes to the gateway, as the sources showed them.
+    pub paths: Paths,
     /// Discovered homes that were left out at the last query, in whole or in part.
     pub left_out: Omissions,
     /// Consecutive samples at which traffic was at the bound of the neighbours' links.
@@ -211,6 +213,7 @@ impl Governor {
             waiting: BTreeMap::new(),
             taken: BTreeSet::new(),
             sources: Vec::new(),
+            paths: Paths::default(),
             left_out: Omissions::default(),
             at_bound: 0,
             carried: Carried::default(),

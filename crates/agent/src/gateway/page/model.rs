@@ -1,12 +1,13 @@
 //! Content of the page: the answer in words, the homes, and the events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::report::{Event, PageReport};
 use super::verdict::{Judged, State, Tracker, homes};
 use crate::gateway::report::{DirectionReport, Status, SubscriberReport, short};
+use crate::gateway::sources::Paths;
 
 /// Part of its limit from which a rate counts as bounded by it.
 const AT_LIMIT: f64 = 0.8;
@@ -64,6 +65,10 @@ pub struct Head {
     pub links: Vec<(String, u64, bool)>,
     /// Sources of homes: name, text, and true if it failed.
     pub sources: Vec<(String, String, bool)>,
+    /// Extent of the known paths, as a sentence.
+    pub paths: String,
+    /// Nodes without a home on paths of homes: name, next node, and true if no node is between.
+    pub relays: Vec<(String, Option<String>, bool)>,
 }
 
 /// A home in one direction; rates are in bit/s of IP packets.
@@ -115,6 +120,9 @@ pub struct Home {
     pub rtt: Option<f64>,
     /// Least round trip of the last minutes, in ms.
     pub base: Option<f64>,
+    /// Next node towards the gateway, `None` for the gateway; true if no node is between.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<(Option<String>, bool)>,
     /// End of an override, seconds since the daemon started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
@@ -316,6 +324,7 @@ fn home(s: &SubscriberReport, judged: &[Judged; 2], uptime: f64) -> Option<Home>
         reason: reason(state, &ways[worse], bound, left, way) + &quota(s),
         rtt: trips(|s| s.round_trip_seconds),
         base: trips(|s| s.base_round_trip_seconds),
+        via: None,
         until: left.map(|left| (uptime + left).round() as u64),
         ways,
     })
@@ -419,13 +428,55 @@ fn facts(status: &Status, homes: &[Home], tracker: &Tracker) -> Vec<Fact> {
     facts
 }
 
+/// Returns the extent of the known paths as a sentence.
+fn extent(paths: &Paths, homes: &[Home]) -> String {
+    let known = homes.iter().filter(|h| h.via.is_some()).count();
+    let distance = "distance is the round trip";
+    if known == 0 {
+        return format!("{distance}; no source shows next hops, so paths are not known");
+    }
+    let [whole, first] = paths.sources.each_ref().map(|names| names.join(", "));
+    let mut by = Vec::new();
+    if !whole.is_empty() {
+        by.push(format!("the cheapest by {whole}"));
+    }
+    if !first.is_empty() {
+        by.push(format!("the first router by {first} (dashed: others may be between)"));
+    }
+    let of = format!("lines are paths of {known} of {}", count(homes.len()));
+    format!("{distance}; {of}: {}", by.join("; "))
+}
+
+/// Returns the nodes without a home on paths of homes.
+fn relays(paths: &Paths, homes: &[Home]) -> Vec<(String, Option<String>, bool)> {
+    let known: BTreeSet<&str> = homes.iter().map(|h| h.name.as_str()).collect();
+    let mut relays = BTreeMap::new();
+    for home in homes {
+        let mut next = home.via.as_ref().and_then(|via| via.0.as_deref());
+        // A node that is known already ends the walk, also in a circle.
+        while let Some(name) = next.filter(|n| !known.contains(n) && !relays.contains_key(n)) {
+            let via = paths.nodes.get(name);
+            next = via.and_then(|via| via.node.as_deref());
+            relays.insert(name, via);
+        }
+    }
+    let one = |(name, via): (&str, Option<&crate::gateway::sources::Via>)| {
+        let via = via?;
+        Some((name.to_owned(), via.node.clone(), via.exact))
+    };
+    relays.into_iter().filter_map(one).collect()
+}
+
 /// Returns the content of the page.
 pub fn model(report: PageReport, tracker: &Tracker, actions: bool) -> Model {
-    let PageReport { status, events, .. } = report;
+    let PageReport { status, events, paths, .. } = report;
     let uptime = status.uptime_seconds;
     let judged = tracker.judge(&status);
-    let homes: Vec<Home> =
+    let mut homes: Vec<Home> =
         homes(&status).zip(&judged).filter_map(|(s, j)| home(s, j, uptime)).collect();
+    for home in &mut homes {
+        home.via = paths.nodes.get(&home.name).map(|via| (via.node.clone(), via.exact));
+    }
     let measured: BTreeMap<&str, u64> = status
         .neighbours
         .iter()
@@ -452,6 +503,8 @@ pub fn model(report: PageReport, tracker: &Tracker, actions: bool) -> Model {
                 None => (s.name.clone(), s.counts(), false),
             })
             .collect(),
+        paths: extent(&paths, &homes),
+        relays: relays(&paths, &homes),
     };
     Model { head, homes, events }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::gateway::host::Host;
 use crate::gateway::journal::Level;
 use crate::gateway::report::Status;
+use crate::gateway::sources::Paths;
 
 /// An event as the page shows it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -41,6 +42,9 @@ pub struct PageReport {
     pub sampled: Option<f64>,
     /// The daemon's calendar, seconds since 1970.
     pub wall: u64,
+    /// Paths of homes to the gateway.
+    #[serde(default)]
+    pub paths: Paths,
 }
 
 /// Returns the response, with the value of `status`.
@@ -63,5 +67,7 @@ pub fn report<P: Shaper>(
     };
     let events: Vec<Event> = host.governor.journal.recent().map(event).collect();
     let sampled = host.governor.sampled_at().map(Time::as_secs_f64);
-    serde_json::json!({ "status": status, "events": events, "sampled": sampled, "wall": wall })
+    serde_json::json!({ "status": status, "events": events, "sampled": sampled, "wall": wall,
+        "paths": host.governor.paths,
+    })
 }

@@ -294,7 +294,8 @@ fn headline(homes: Vec<SubscriberReport>, change: impl Fn(&mut Report)) -> Strin
     change(&mut status);
     let mut tracker = Tracker::default();
     (1..=6).for_each(|i| tracker.sample(&status, Some(f64::from(i))));
-    let report = PageReport { status, events: vec![], sampled: Some(6.0), wall: WALL };
+    let paths = Default::default();
+    let report = PageReport { status, events: vec![], sampled: Some(6.0), wall: WALL, paths };
     let model = model::model(report, &tracker, false);
     model.head.headline.iter().map(|p| p.text.as_str()).collect()
 }
@@ -337,7 +338,8 @@ fn the_reason_names_the_bottleneck() {
     let status = status(vec![held, weak, home("light", 20_000), asking("free", 20_000)]);
     let mut tracker = Tracker::default();
     (1..=6).for_each(|i| tracker.sample(&status, Some(f64::from(i))));
-    let report = PageReport { status, events: vec![], sampled: Some(6.0), wall: WALL };
+    let paths = Default::default();
+    let report = PageReport { status, events: vec![], sampled: Some(6.0), wall: WALL, paths };
     let model = model::model(report, &tracker, false);
     let of = |i: usize| (model.homes[i].bound, model.homes[i].reason.as_str());
     assert_eq!(
@@ -460,4 +462,47 @@ fn a_history_that_is_absent_or_unreadable_is_reported() {
     // Before the first record there is no folder.
     let mut new = Page::new(settings(None), with("later"), daemon.caller());
     assert_eq!(content(&ask(&mut new, now, &get("/api/history")))["homes"], json!({}));
+}
+
+/// Homes and relays have their next nodes, and a sentence states the extent.
+#[test]
+fn paths_are_shown_as_far_as_they_are_known() {
+    use crate::gateway::sources::{Paths, Via};
+    let show = |paths: Paths| {
+        let status = status(vec![home("far", 1), home("roof", 1), home("alone", 1)]);
+        let report = PageReport { status, events: vec![], sampled: None, wall: WALL, paths };
+        let model = model::model(report, &Tracker::default(), false);
+        let vias: Vec<Value> = model.homes.iter().map(|h| json!(h)["via"].clone()).collect();
+        (vias, json!(model.head.relays), model.head.paths)
+    };
+    let (vias, relays, text) = show(Paths::default());
+    assert_eq!((vias, relays), (vec![Value::Null; 3], json!([])));
+    assert_eq!(
+        text,
+        "distance is the round trip; no source shows next hops, so paths are not known"
+    );
+    let via = |node: &str, exact| Via { node: Some(node.to_owned()), exact };
+    let nodes = [
+        ("far", via("tower", true)),
+        ("tower", via("roof", true)),
+        ("roof", Via::DIRECT),
+        ("unused", via("roof", true)),
+    ];
+    let nodes: std::collections::BTreeMap<String, Via> =
+        nodes.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+    let whole = Paths { nodes: nodes.clone(), sources: [vec!["map.json".into()], vec![]] };
+    let (vias, relays, text) = show(whole);
+    assert_eq!(vias, [json!(["tower", true]), json!([null, true]), Value::Null]);
+    assert_eq!(relays, json!([["tower", "roof", true]]), "only those that lead to a home");
+    assert_eq!(
+        text,
+        "distance is the round trip; lines are paths of 2 of 3 homes: the cheapest by map.json"
+    );
+    let hops = Paths { nodes, sources: [vec![], vec!["batctl".into(), "babel [::1]:1".into()]] };
+    let (_, _, text) = show(hops);
+    assert_eq!(
+        text,
+        "distance is the round trip; lines are paths of 2 of 3 homes: the first router by batctl, \
+         babel [::1]:1 (dashed: others may be between)"
+    );
 }

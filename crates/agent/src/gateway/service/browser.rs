@@ -20,14 +20,49 @@ use crate::gateway::page::Page;
 /// Names that a page must show as text.
 const HOSTILE: &str = r#"<b onmouseover=alert(1)>"' & ünïcode مرحبا"#;
 
+fn map(folder: &std::path::Path) -> std::path::PathBuf {
+    folder.join("map.json")
+}
+
+/// Writes a NetJSON map of this gateway: a tree of homes, with a relay between.
+fn draw_map(folder: &std::path::Path, homes: usize) {
+    let net = |i: usize| format!("10.{}.{}", i / 200, i % 200);
+    let mut nodes = vec![
+        serde_json::json!({ "id": "10.254.0.1", "properties": { "type": "local" } }),
+        serde_json::json!({ "id": "tower" }),
+    ];
+    let mut links = vec![("10.254.0.1".to_owned(), "tower".to_owned())];
+    for i in 0..homes {
+        let id = format!("{}.1", net(i));
+        let local = [format!("{}.0/24", net(i))];
+        nodes.push(serde_json::json!({ "id": id, "local_addresses": local }));
+        let next = match i {
+            0..4 => "10.254.0.1".to_owned(),
+            4 | 5 => "tower".to_owned(),
+            _ => format!("{}.1", net((i - 6) / 2)),
+        };
+        links.push((next, id));
+    }
+    let link =
+        |(a, b): &(String, String)| serde_json::json!({ "source": a, "target": b, "cost": 1.0 });
+    let links: Vec<_> = links.iter().map(link).collect();
+    let graph = serde_json::json!({ "type": "NetworkGraph", "nodes": nodes, "links": links });
+    std::fs::write(map(folder), graph.to_string()).unwrap();
+}
+
 fn config(folder: &std::path::Path, homes: usize, mode: &str, token: Option<&str>) -> String {
     let at = folder.display();
+    let discover = if map(folder).exists() {
+        format!("[discover]\nnetjson = \"{}\"\n", map(folder).display())
+    } else {
+        String::new()
+    };
     let token = token.map_or(String::new(), |t| format!("token_file = \"{t}\"\n"));
     let mut text = format!(
         "mode = \"{mode}\"\nunmapped = \"pass\"\n[mesh]\ninterface = \"bat0\"\n[wired]\ninterface = \"eth0\"\n\
          [control]\nuse = \"pfrc+bursts\"\n[[neighbour]]\nname = \"roof\"\ncapacity = \"24 Mbit/s\"\n\
          [signs]\nread = true\nprobe = false\n[page]\n{token}\
-         [history]\nfolder = \"{at}/history\"\n[paths]\nstate = \"{at}/state\"\nsocket = \"{at}/socket\"\n[plan.basic]\ndown = \"2 Mbit/s\"\nup = \"1 Mbit/s\"\n"
+         {discover}[history]\nfolder = \"{at}/history\"\n[paths]\nstate = \"{at}/state\"\nsocket = \"{at}/socket\"\n[plan.basic]\ndown = \"2 Mbit/s\"\nup = \"1 Mbit/s\"\n"
     );
     for i in 0..homes {
         let name = match i {
@@ -124,8 +159,12 @@ fn serve_for_a_browser() {
     let homes: usize = of("HOMES").map_or(30, |n| n.parse().unwrap());
     let mode = of("MODE").unwrap_or("apply".into());
     let folder = tempfile::tempdir().unwrap();
+    if of("MAP").is_some() {
+        draw_map(folder.path(), homes);
+    }
     let text = config(folder.path(), homes, &mode, of("TOKEN").as_deref());
     let mut b = Bench::on(folder.path(), &text, Default::default());
+    b.discover();
     let (settings, history) = b.page();
     let (give, take) = mpsc::channel();
     let site = Page::new(settings.unwrap(), history, Caller::to(give));

@@ -219,7 +219,10 @@ impl<P: Shaper> Service for Gateway<P> {
                     self.note(Level::Warning, "source.failed", || failed.to_string());
                 }
                 self.host.governor.sources = discovery.sources;
+                let (mut paths, nodes) = (discovery.paths, discovery.found.clone());
                 self.host.discovered(at.now, discovery.found);
+                paths.name(&nodes, self.host.governor.subscribers().map(|m| &m.subscriber));
+                self.host.governor.paths = paths;
             }
             Input::Datagrams => self.receive_from_peers(),
         }

@@ -180,6 +180,14 @@ impl Bench {
         (config.page.clone(), config.history.clone())
     }
 
+    /// Queries the sources of the configuration.
+    pub(super) fn discover(&mut self) {
+        if let Some(discover) = self.daemon.service.config.discover.clone() {
+            let found = crate::gateway::sources::fetch(&discover, "bat0");
+            self.send(Message::Input(Input::Found(found)));
+        }
+    }
+
     /// Sets what the mesh carries, in bit/s.
     pub(super) fn carries(&mut self, capacity: f64) {
         self.plane().capacity = capacity;
@@ -670,6 +678,7 @@ fn sources_are_in_status_and_metrics() {
         found: (1..=45).map(home).collect(),
         failed: Vec::new(),
         sources: vec![source],
+        ..Discovery::default()
     })));
     let Response::Ok(status) = b.ask(Request::Status) else { panic!() };
     assert_eq!(status["sources"][0]["nodes"], 47);

@@ -1,8 +1,9 @@
 //! Babel's local interface (babeld -G): the response to `dump`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use super::{Nodes, Omission, Reading, SourceError};
+use super::{Nodes, Omission, Reading, SourceError, Via};
 use crate::gateway::config::prefix;
 
 /// Metric from which a route is retracted (RFC 8966 §2.1).
@@ -58,6 +59,9 @@ pub(super) fn read(text: &str) -> Result<Reading, SourceError> {
     let own: BTreeSet<&str> =
         text.lines().filter_map(|l| l.strip_prefix("my-id ")).map(str::trim).collect();
     let mut out = Nodes::default();
+    // Next hops of routers by their cheapest installed route, and the router that each next hop is.
+    let mut hops: BTreeMap<String, (u64, IpAddr)> = BTreeMap::new();
+    let mut neighbours: BTreeMap<IpAddr, String> = BTreeMap::new();
     for line in text.lines().filter(|l| l.starts_with("add route ")) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let after = |key: &str| {
@@ -88,7 +92,30 @@ pub(super) fn read(text: &str) -> Result<Reading, SourceError> {
         let Some(node) = out.node(id) else { continue };
         match why {
             Some(why) => out.omit(why),
-            None => node.add_prefix(net),
+            None => {
+                node.add_prefix(net);
+                let id = node.found.name.clone();
+                let number = |key: &str| after(key).and_then(|m| m.parse::<u64>().ok());
+                let next = after("via").and_then(|via| via.parse::<IpAddr>().ok());
+                if let (Some(next), Some(metric)) = (next, number("metric")) {
+                    // What a neighbour announces at no cost is its own.
+                    if number("refmetric") == Some(0) {
+                        neighbours.entry(next).or_insert_with(|| id.clone());
+                    }
+                    let known = hops.entry(id).or_insert((metric, next));
+                    *known = (metric, next).min(*known);
+                }
+            }
+        }
+    }
+    for (id, (_, next)) in hops {
+        let via = match neighbours.get(&next) {
+            Some(router) if *router == id => Via::DIRECT,
+            Some(router) => Via::first_hop(router, None),
+            None => Via::first_hop(&next.to_string(), None),
+        };
+        if let Some(node) = out.known(&id) {
+            node.via = Some(via);
         }
     }
     Ok(out.list())

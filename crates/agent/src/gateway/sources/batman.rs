@@ -5,7 +5,7 @@
 use fairmesh_linux::MacAddr;
 use serde_json::Value;
 
-use super::{Nodes, Omission, Reading, SourceError};
+use super::{Nodes, Omission, Reading, SourceError, Via};
 
 fn mac(entry: &Value, key: &str) -> Option<MacAddr> {
     entry.get(key)?.as_str()?.parse().ok()
@@ -52,8 +52,12 @@ pub(super) fn read(originators: &str, clients: &str) -> Result<Reading, SourceEr
         };
         let Some(node) = out.node(&address.to_string()) else { continue };
         // A node that is its own next hop is one hop away; other distances are unknown here.
-        if flag(entry, "best") && mac(entry, "neigh_address") == Some(address) {
+        let next = mac(entry, "neigh_address").filter(|_| flag(entry, "best"));
+        if next == Some(address) {
             node.found.hops = Some(1);
+            node.via = Some(Via::DIRECT);
+        } else if let Some(next) = next {
+            node.via = Some(Via::first_hop(&next.to_string(), None));
         }
     }
     let reading = out.list();

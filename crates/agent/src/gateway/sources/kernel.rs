@@ -7,7 +7,7 @@ use fairmesh_linux::nl80211::{MeshPath, Proxied};
 use fairmesh_linux::{IpNet, MacAddr};
 use serde_json::Value;
 
-use super::{Nodes, Omission, Reading, SourceError};
+use super::{Nodes, Omission, Reading, SourceError, Via};
 use crate::gateway::config::{RoutesBy, prefix};
 
 fn entries(text: &str) -> Result<Vec<Value>, SourceError> {
@@ -68,7 +68,11 @@ pub(super) fn paths(paths: &[MeshPath], proxied: &[Proxied]) -> Reading {
             out.omit(Omission::Unreachable);
         } else if let Some(node) = out.node(&path.destination.to_string()) {
             node.add_mac(path.destination);
-            node.found.hops = path.hops.map(u32::from).filter(|hops| (1..=64).contains(hops));
+            let hops = path.hops.map(u32::from).filter(|hops| (1..=64).contains(hops));
+            node.found.hops = hops;
+            let direct = path.next_hop == path.destination;
+            let first_hop = || Via::first_hop(&path.next_hop.to_string(), hops);
+            node.via = Some(if direct { Via::DIRECT } else { first_hop() });
         }
     }
     for behind in proxied {
@@ -117,6 +121,8 @@ pub(super) fn routes(
         entries(neighbours)?.iter().filter_map(|e| neighbour(e).ok()).collect();
     let mut out = Nodes::default();
     let mut homes: BTreeMap<Home, (BTreeSet<IpAddr>, Vec<IpNet>)> = BTreeMap::new();
+    // A daemon's next hop is a neighbour; that of another route may be any router of a mesh on layer 2.
+    let mut by_daemons = BTreeSet::new();
     for text in texts {
         for entry in entries(text)? {
             let word = |key: &str| entry.get(key).and_then(Value::as_str);
@@ -150,12 +156,32 @@ pub(super) fn routes(
                     None => next.map_or(Home::Alone(net), Home::NextHop),
                 },
             };
+            if by_daemon {
+                by_daemons.insert(home.clone());
+            }
             let (routers, nets) = homes.entry(home).or_default();
             routers.extend(next);
             nets.push(net);
         }
     }
+    let vias: BTreeMap<Home, Via> = by_daemons
+        .into_iter()
+        .map(|home| {
+            let next = homes.get(&home).and_then(|(routers, _)| routers.first().copied());
+            let via = match (&home, next) {
+                (Home::Alone(net), Some(next)) if *net != IpNet::from(next) => {
+                    let router = Home::Alone(IpNet::from(next));
+                    let known = homes.contains_key(&router);
+                    let name = if known { IpNet::from(next).to_string() } else { next.to_string() };
+                    Via::first_hop(&name, None)
+                }
+                _ => Via::DIRECT,
+            };
+            (home, via)
+        })
+        .collect();
     for (home, (routers, nets)) in homes {
+        let via = vias.get(&home).cloned();
         // The lowest address, if possible of IPv4.
         let router = routers.first().map(ToString::to_string);
         let own = nets.iter().min().map(ToString::to_string);
@@ -165,6 +191,7 @@ pub(super) fn routes(
         };
         if let Some(node) = name.and_then(|n| out.node(&n)) {
             nets.into_iter().for_each(|net| node.add_prefix(net));
+            node.via = via;
         }
     }
     Ok(out.list())

@@ -9,6 +9,7 @@ mod error;
 mod kernel;
 mod netjson;
 mod olsr;
+mod paths;
 mod reading;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use fairmesh_linux::nl80211::{Nl80211, Proxied};
 use fairmesh_linux::{IpNet, MacAddr, command};
 
 pub use error::{FailedSource, SourceError};
+pub use paths::{Paths, Via};
 use reading::{Nodes, once};
 pub use reading::{Omission, Omissions, Reading, SourceReport};
 
@@ -98,6 +100,8 @@ pub struct Discovery {
     pub failed: Vec<FailedSource>,
     /// All sources.
     pub sources: Vec<SourceReport>,
+    /// Paths of nodes to the gateway, by the names of the nodes.
+    pub paths: Paths,
 }
 
 /// Longest response, bytes: 60,000 nodes with their addresses are shorter.
@@ -113,6 +117,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
     let mut discovery = Discovery::default();
     let mut nodes: BTreeMap<String, Subscriber> = BTreeMap::new();
+    let mut paths = Paths::default();
     let mut take = |source: &str, result: Result<Reading, SourceError>| {
         let report = match result {
             Err(problem) => {
@@ -122,6 +127,7 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
             }
             Ok(reading) => {
                 let report = SourceReport::of(source, &reading);
+                paths.add(source, reading.paths, reading.whole);
                 for n in reading.homes {
                     let s = nodes.entry(n.name.clone()).or_insert_with(|| Subscriber {
                         name: n.name.clone(),
@@ -184,6 +190,7 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
         let look = || kernel::routes(&[&of("-4")?, &of("-6")?], &neighbours()?, discover.routes_by);
         take("ip route", look());
     }
+    discovery.paths = paths;
     discovery.found = nodes.into_values().collect();
     for s in &mut discovery.found {
         once(&mut s.prefixes);

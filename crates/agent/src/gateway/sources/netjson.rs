@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fairmesh_linux::MacAddr;
 use serde_json::Value;
 
-use super::{Nodes, Omission, Reading, SourceError};
+use super::paths::Links;
+use super::{Nodes, Omission, Reading, SourceError, Via};
 use crate::gateway::config::prefix;
 
 /// Largest nesting depth of collections.
@@ -70,11 +71,31 @@ pub(super) fn read(text: &str) -> Result<Reading, SourceError> {
     for graph in all {
         routers += add(graph, &mut out)?;
     }
-    let reading = out.list();
+    let mut reading = out.list();
+    reading.whole = true;
     if reading.homes.is_empty() && routers > 0 {
         return Err(SourceError::NoAddresses { nodes: routers });
     }
     Ok(reading)
+}
+
+/// Adds the paths from the router that wrote the graph; there are none if it is not named.
+fn tree(graph: &Value, own: &BTreeSet<&str>, named: &BTreeMap<&str, String>, out: &mut Nodes) {
+    let author = || word(graph, "router_id").filter(|id| named.contains_key(id));
+    let Some(root) = own.first().copied().or_else(author) else { return };
+    let mut links = Links::default();
+    for link in graph.get("links").and_then(Value::as_array).into_iter().flatten() {
+        let ends = [word(link, "source"), word(link, "target")];
+        let known = |id: &&str| named.contains_key(id) || own.contains(id);
+        let [Some(a), Some(b)] = ends.map(|id| id.filter(known)) else { continue };
+        links.add(a, b, link.get("cost").map_or(Some(1.0), Value::as_f64).unwrap_or(f64::NAN));
+    }
+    for (id, before) in links.tree(root) {
+        let Some(node) = named.get(id).and_then(|name| out.known(name)) else { continue };
+        let via = named.get(before).filter(|_| before != root);
+        let via = via.map(|name| Via { node: Some(name.clone()), exact: true });
+        node.via = Some(via.unwrap_or(Via::DIRECT));
+    }
 }
 
 /// Adds the nodes of a graph; returns its number of routers.
@@ -141,6 +162,7 @@ fn add(graph: &Value, out: &mut Nodes) -> Result<usize, SourceError> {
         }
         (0..unread).for_each(|_| out.omit(Omission::Malformed));
     }
+    tree(graph, &own, &named, out);
     for node in nodes {
         let Some(net) = attached(node) else { continue };
         let router = owner(node, &joined);

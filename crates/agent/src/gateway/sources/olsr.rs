@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use fairmesh_linux::IpNet;
 use serde_json::Value;
 
-use super::{Nodes, Omission, Reading, SourceError};
+use super::{Nodes, Omission, Reading, SourceError, Via};
 
 /// Cost of a broken route (ROUTE_COST_BROKEN of olsrd).
 const BROKEN_ROUTE_COST: u64 = 0xffff_ffff;
@@ -100,6 +100,13 @@ pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Reading, Source
         let hops = entry.get("metric").and_then(Value::as_u64);
         let hops = hops.and_then(|h| u32::try_from(h).ok()).filter(|h| (1..=64).contains(h));
         node.found.hops = [node.found.hops, hops].into_iter().flatten().min();
+        // The route to the main address; those to further addresses may differ.
+        if let Some(next) = address(entry, "gateway").filter(|_| net.addr() == main) {
+            let next = mains.of(next);
+            let direct = next == main || hops == Some(1);
+            let first_hop = || Via::first_hop(&next.to_string(), hops);
+            node.via = Some(if direct { Via::DIRECT } else { first_hop() });
+        }
     }
     for entry in table(hna, "hna")? {
         let (Some(net), Some(gateway)) = (net(&entry), address(&entry, "gateway")) else {

@@ -6,7 +6,7 @@ use std::fmt;
 use fairmesh_linux::{IpNet, MacAddr};
 use serde::{Deserialize, Serialize};
 
-use super::Found;
+use super::{Found, Via};
 use crate::gateway::config::{UNMAPPED, is_plain};
 
 /// Reason why an entry of a source became neither a home nor an address of one.
@@ -148,12 +148,18 @@ pub struct Reading {
     pub nodes: u64,
     /// Entries left out.
     pub omitted: Omissions,
+    /// Next nodes towards the gateway, also of nodes without an address.
+    pub paths: BTreeMap<String, Via>,
+    /// True if these are whole paths; otherwise they are first hops.
+    pub whole: bool,
 }
 
 /// A node while its entries are read.
 #[derive(Default, Debug)]
 pub(super) struct Node {
     pub found: Found,
+    /// Next node towards the gateway, if the source shows it.
+    pub via: Option<Via>,
     /// Number of its addresses that do not belong to a host.
     no_host: u64,
 }
@@ -203,8 +209,10 @@ impl Nodes {
             self.omit(Omission::Name);
             return None;
         }
-        let new =
-            || Node { found: Found { name: name.to_owned(), ..Found::default() }, no_host: 0 };
+        let new = || Node {
+            found: Found { name: name.to_owned(), ..Found::default() },
+            ..Node::default()
+        };
         Some(self.all.entry(name.to_owned()).or_insert_with(new))
     }
 
@@ -222,7 +230,11 @@ impl Nodes {
     pub fn list(mut self) -> Reading {
         let nodes = self.all.len() as u64 + self.omitted.of(Omission::Name);
         let mut homes = Vec::with_capacity(self.all.len());
+        let mut paths = BTreeMap::new();
         for mut node in self.all.into_values() {
+            if let Some(via) = node.via.take() {
+                paths.insert(node.found.name.clone(), via);
+            }
             self.omitted.add(Omission::NoHost, node.no_host);
             once(&mut node.found.prefixes);
             once(&mut node.found.macs);
@@ -232,7 +244,7 @@ impl Nodes {
                 homes.push(node.found);
             }
         }
-        Reading { homes, nodes, omitted: self.omitted }
+        Reading { homes, nodes, omitted: self.omitted, paths, whole: false }
     }
 }
 

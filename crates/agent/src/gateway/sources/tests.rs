@@ -552,3 +552,86 @@ proptest! {
         }
     }
 }
+
+fn paths(reading: &Reading) -> Vec<String> {
+    let one = |(name, via): (&String, &Via)| {
+        let exact = if via.exact { "" } else { "…" };
+        format!("{name} > {}{exact}", via.node.as_deref().unwrap_or("gateway"))
+    };
+    reading.paths.iter().map(one).collect()
+}
+
+/// Sources show whole paths, first hops, or none; a path is never more than the source shows.
+#[test]
+fn sources_show_paths_as_far_as_they_know_them() {
+    let batman = batman::read(ORIGINATORS, CLIENTS).unwrap();
+    let expected = ["0a:dd:24:71:ec:57 > 76:3d:94:90:85:7a…", "76:3d:94:90:85:7a > gateway"];
+    assert_eq!((paths(&batman), batman.whole), (expected.map(str::to_owned).to_vec(), false));
+    let far = BABEL.replace("installed no id", "installed yes id");
+    assert_eq!(
+        paths(&babel::read(&far).unwrap()),
+        ["02:fc:00:ff:fe:00:00:02 > gateway", "02:fc:00:ff:fe:00:00:03 > 02:fc:00:ff:fe:00:00:02…"]
+    );
+    // The router of this dump announces its network at a cost of 0.
+    let text = include_str!("fixtures/babeld-1.12.1-dump.txt");
+    assert_eq!(paths(&babel::read(text).unwrap()), ["a4:d5:e7:8b:17:8b:da:90 > gateway"]);
+    // Redistributed at a cost, nothing shows which router the next hop is.
+    let cost = text.replace("metric 96 refmetric 0", "metric 192 refmetric 96");
+    assert_eq!(
+        paths(&babel::read(&cost).unwrap()),
+        ["a4:d5:e7:8b:17:8b:da:90 > fe80::cc:95ff:fe5a:2a8b…"]
+    );
+    let routes = r#"{"routes": [
+      {"destination": "10.0.0.2", "genmask": 32, "gateway": "10.0.0.2", "metric": 1},
+      {"destination": "10.0.0.3", "genmask": 32, "gateway": "10.1.0.2", "metric": 2},
+      {"destination": "10.0.0.4", "genmask": 32, "gateway": "10.0.0.2", "metric": 3}]}"#;
+    let mid = r#"{"mid": [{"main": "10.0.0.2", "aliases": ["10.1.0.2"]}]}"#;
+    assert_eq!(
+        paths(&olsr::read(routes, "", mid).unwrap()),
+        ["10.0.0.2 > gateway", "10.0.0.3 > 10.0.0.2", "10.0.0.4 > 10.0.0.2…"]
+    );
+    let by_olsr = r#"[{"dst":"10.0.0.2","scope":"link","protocol":"olsr","flags":[]},
+      {"dst":"10.0.0.3","gateway":"10.0.0.2","protocol":"olsr","flags":[]},
+      {"dst":"10.0.0.7","gateway":"10.0.0.9","flags":[]}]"#;
+    let routes = kernel::routes(&[by_olsr], "", RoutesBy::Origin).unwrap();
+    // The last one is of no daemon: on layer 2 its router may be any number of hops away.
+    assert_eq!(paths(&routes), ["10.0.0.2/32 > gateway", "10.0.0.3/32 > 10.0.0.2/32…"]);
+    let neigh = r#"[{"dst":"10.0.0.2","lladdr":"02:fc:00:00:00:02","state":["REACHABLE"]}]"#;
+    assert!(kernel::neighbours(neigh).unwrap().paths.is_empty());
+    let path = |last: u8, hops: u8| MeshPath {
+        destination: MacAddr([2, 0xfc, 0, 0, 0, last]),
+        next_hop: MacAddr([2, 0xfc, 0, 0, 0, 2]),
+        active: true,
+        hops: Some(hops),
+    };
+    assert_eq!(
+        paths(&kernel::paths(&[path(2, 1), path(3, 2)])),
+        ["02:fc:00:00:00:02 > gateway", "02:fc:00:00:00:03 > 02:fc:00:00:00:02"]
+    );
+}
+
+/// The map's own router is the root; a relay without an address is part of the paths.
+#[test]
+fn a_map_with_its_router_shows_whole_paths() {
+    let map = |root: &str, links: &str| {
+        format!(
+            r#"{{"type": "NetworkGraph", {root} "nodes": [
+        {{"id": "10.0.0.1", "properties": {{"type": "ROOT"}}}},
+        {{"id": "relay"}}, {{"id": "10.0.0.3", "label": "farm"}}, {{"id": "10.0.0.4"}}],
+        "links": [{links}]}}"#
+        )
+    };
+    let links = r#"{"source": "10.0.0.1", "target": "relay", "cost": 1.5},
+        {"source": "10.0.0.3", "target": "relay", "cost": 1}, {"source": 7},
+        {"source": "10.0.0.1", "target": "10.0.0.3", "cost": 4}, {"source": "10.0.0.3",
+        "target": "10.0.0.4", "cost": "x"}, {"source": "10.0.0.4", "target": "nowhere"}"#;
+    let of = |text: &str| netjson::read(text).unwrap();
+    let local = of(&map("", links).replace("ROOT", "local"));
+    assert_eq!(
+        (paths(&local), local.whole),
+        (vec!["farm > relay".into(), "relay > gateway".into()], true)
+    );
+    let author = of(&map(r#""router_id": "10.0.0.1","#, links));
+    assert_eq!(paths(&author), ["farm > relay", "relay > gateway"]);
+    assert!(of(&map("", links)).paths.is_empty(), "no node is the gateway");
+}
