@@ -42,7 +42,7 @@ mkdir -p "$stage/lib"
 cp "$binary" "${binary%/*}/fairmesh-node" "$stage/"
 cp scripts/kernel/inside.sh "$stage/"
 printf 'export FAIRMESH_MEDIUM_SECONDS=%q\nskip=%q\n' "${FAIRMESH_MEDIUM_SECONDS:-4}" "${FAIRMESH_KERNEL_SKIP:-}" > "$stage/environment"
-programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|conformance|plane|groups|rates|marks|next_hops|radio|minstrel|gateway|kernel|system|root|medium'}
+programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|conformance|plane|groups|rates|marks|edt|next_hops|radio|minstrel|gateway|kernel|system|root|medium'}
 # Drivers of the medium; other tests do not need them. No mirror, or none with this source: not a failure of this
 # machine, as above.
 for kernel in "${kernels[@]}"; do

@@ -3,7 +3,7 @@
 //! HTB is set by hand. Needs root; runs in separate network namespaces.
 //!
 //! ```sh
-//! cargo run --release -p fairmesh-linux --example dataplane [building|forwarding|classes]
+//! cargo run --release -p fairmesh-linux --example dataplane [building|forwarding|classes [ROUNDS]]
 //! ```
 
 #![allow(clippy::disallowed_methods)] // a measurement needs a clock
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use fairmesh_linux::*;
+use fairmesh_units::BitRate;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
@@ -145,20 +146,25 @@ impl Contender {
         if let Some(bench) = &mut self.bench {
             bench.call(|_| ()); // keeps the rules in force
         }
-        let payload = [0; 1400];
-        let targets: Vec<SocketAddr> = numbers(destinations).map(|c| v4(c, 9)).collect();
-        let start = Instant::now();
-        let mut sent = 0u64;
-        let mut at = 0;
-        while start.elapsed() < Duration::from_millis(400) {
-            for _ in 0..256 {
-                // A step that does not divide their number, so that caches do not help.
-                at = (at + 61) % targets.len();
-                sent += u64::from(self.sender.send_to(&payload, targets[at]).is_ok());
-            }
-        }
-        sent as f64 / start.elapsed().as_secs_f64()
+        send(&self.sender, destinations)
     }
+}
+
+/// Sends for a while to some destinations in turn; returns packets per second.
+fn send(sender: &UdpSocket, destinations: u16) -> f64 {
+    let payload = [0; 1400];
+    let targets: Vec<SocketAddr> = numbers(destinations).map(|c| v4(c, 9)).collect();
+    let start = Instant::now();
+    let mut sent = 0u64;
+    let mut at = 0;
+    while start.elapsed() < Duration::from_millis(400) {
+        for _ in 0..256 {
+            // A step that does not divide their number, so that caches do not help.
+            at = (at + 61) % targets.len();
+            sent += u64::from(sender.send_to(&payload, targets[at]).is_ok());
+        }
+    }
+    sent as f64 / start.elapsed().as_secs_f64()
 }
 
 /// Returns the commands of an operator with many subscribers.
@@ -270,48 +276,67 @@ fn shared_out(classes: u16) -> Vec<Subscriber> {
     all
 }
 
+/// A data plane with a number of classes, and its measurements.
+struct Row<P> {
+    classes: u16,
+    bench: Bench<P>,
+    sender: UdpSocket,
+    /// Times of installation and reload, ms.
+    took: [f64; 2],
+    /// Packets per second to all addresses and to one, by round.
+    all: Vec<f64>,
+    one: Vec<f64>,
+}
+
+impl<P: Plane> Row<P> {
+    fn new(classes: u16) -> Self {
+        let path = Contender::path();
+        let layout = path.layout(shared_out(classes));
+        let l = layout.clone();
+        let inside = path.gateway.spawn(move || {
+            let mut plane = P::begin();
+            let start = Instant::now();
+            let installed = plane.install(&l).expect("install");
+            let between = Instant::now();
+            plane.relayout(&l).expect("relayout");
+            let took = [between - start, between.elapsed()].map(|t| t.as_secs_f64() * 1e3);
+            // A limit that no packet reaches has its cost, too.
+            let limit =
+                |d| RateChange { rate: Some(BitRate(100_000_000_000)), ..change(0, d, None) };
+            let changes: Vec<RateChange> = l
+                .subscribers
+                .iter()
+                .flat_map(|s| Direction::BOTH.map(|d| (s.class, d)))
+                .map(|(class, d)| RateChange { slot: Slot { class, direction: d }, ..limit(d) })
+                .collect();
+            plane.set_rates(&changes).expect("set_rates");
+            (plane, installed, took)
+        });
+        let (plane, installed, took) = inside.join().expect("installation");
+        let sender = path.wired.udp(HOST);
+        let bench = Bench::of(path, Some(plane), layout, installed);
+        Row { classes, bench, sender, took, all: Vec::new(), one: Vec::new() }
+    }
+
+    fn round(&mut self) {
+        for destinations in [DESTINATIONS, 1] {
+            self.bench.call(|_| ()); // keeps the rules in force
+            let rate = send(&self.sender, destinations);
+            if destinations == 1 { self.one.push(rate) } else { self.all.push(rate) }
+        }
+    }
+}
+
 /// Prints a table of packets per second over classes, and of the times to install them.
-fn classes() {
-    let counts = [1, 100, 1000, 10_000];
-    let mut times = Vec::new();
-    let mut contenders: Vec<Contender> = counts
-        .iter()
-        .map(|&count| {
-            let path = Contender::path();
-            let layout = path.layout(shared_out(count));
-            let mut plane = path.plane();
-            let l = layout.clone();
-            let inside = path.gateway.spawn(move || {
-                let mut took = Vec::new();
-                let mut time = |run: &mut dyn FnMut()| {
-                    let start = Instant::now();
-                    run();
-                    took.push(start.elapsed().as_secs_f64() * 1e3);
-                };
-                let mut installed = None;
-                time(&mut || installed = Some(plane.install(&l).expect("install")));
-                time(&mut || {
-                    plane.relayout(&l).expect("relayout");
-                });
-                (plane, installed.expect("installed"), took)
-            });
-            let (plane, installed, took) = inside.join().expect("installation");
-            times.push(took);
-            let bench = Bench::of(path, Some(plane), layout, installed);
-            let sender = bench.path.wired.udp(HOST);
-            let (bench, rounds) = (Some(bench), Vec::new());
-            Contender { name: "", sender, bench, _path: None, subscribers: DESTINATIONS, rounds }
-        })
-        .collect();
+fn classes<P: Plane>(name: &str, rounds: usize) {
+    let mut rows = [1, 100, 1000, 10_000].map(Row::<P>::new);
     // In alternation, so that other load on the machine affects all of them.
-    let mut alone: Vec<Vec<f64>> = vec![Vec::new(); counts.len()];
-    for round in 0..31 {
-        for (contender, alone) in contenders.iter_mut().zip(&mut alone) {
-            contender.round();
-            alone.push(contender.send(1));
+    for round in 0..=rounds {
+        for row in &mut rows {
+            row.round();
             if round == 0 {
-                contender.rounds.clear();
-                alone.clear();
+                row.all.clear();
+                row.one.clear();
             }
         }
     }
@@ -321,19 +346,20 @@ fn classes() {
     };
     let over = |one: &[f64], n: &[f64]| median(one.iter().zip(n).map(|(one, n)| one / n).collect());
     println!(
-        "| classes | packets/s to {DESTINATIONS} homes' addresses | time per packet over one class | packets/s to one \
-         address | time per packet over one class | install, ms | reload, ms |"
+        "| {name}: classes | packets/s to {DESTINATIONS} homes' addresses | time per packet over one class | packets/s to \
+         one address | time per packet over one class | install, ms | reload, ms |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for (i, (count, contender)) in counts.iter().zip(&contenders).enumerate() {
+    for row in &rows {
         println!(
-            "| {count} | {:.0} | {:.3} | {:.0} | {:.3} | {:.0} | {:.0} |",
-            median(contender.rounds.clone()),
-            over(&contenders[0].rounds, &contender.rounds),
-            median(alone[i].clone()),
-            over(&alone[0], &alone[i]),
-            times[i][0],
-            times[i][1]
+            "| {} | {:.0} | {:.3} | {:.0} | {:.3} | {:.0} | {:.0} |",
+            row.classes,
+            median(row.all.clone()),
+            over(&rows[0].all, &row.all),
+            median(row.one.clone()),
+            over(&rows[0].one, &row.one),
+            row.took[0],
+            row.took[1]
         );
     }
 }
@@ -344,7 +370,14 @@ fn main() {
     }
     let part = std::env::args().nth(1);
     if part.as_deref() == Some("classes") {
-        return classes();
+        let rounds = std::env::args().nth(2).map_or(30, |n| n.parse().expect("a number of rounds"));
+        classes::<HtbShaper>("HTB", rounds);
+        if EdtShaper::works() {
+            classes::<EdtShaper>("departure times", rounds);
+        } else {
+            println!("departure times: this kernel lacks fq or BPF");
+        }
+        return;
     }
     if part.as_deref() != Some("forwarding") {
         building(100);

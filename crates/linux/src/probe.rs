@@ -63,7 +63,9 @@ struct Tried {
 }
 
 /// Runs a function in a new network namespace; `None` if the process may not create one.
-fn in_scratch_namespace<T: Send + 'static>(run: fn() -> T) -> Option<T> {
+pub(crate) fn in_scratch_namespace<T: Send + 'static>(
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     // Only this thread enters the namespace, which ends with it.
     thread::spawn(move || unshare(CloneFlags::CLONE_NEWNET).ok().map(|()| run())).join().ok()?
 }

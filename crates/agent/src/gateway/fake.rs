@@ -180,6 +180,7 @@ impl Shaper for FakeShaper {
         self.installed = true;
         self.installs += 1;
         Ok(Installed {
+            shaper: fairmesh_linux::ShaperKind::Htb,
             leaf: LeafKind::Pfifo,
             classifier: [Classifier::Priority; 2],
             adopted,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fairmesh_control::{StartError, Value};
-use fairmesh_linux::{HtbShaper, Layout, Shaper};
+use fairmesh_linux::{GatewayShaper, Layout, Shaper};
 use fairmesh_units::{FlowId, Time};
 
 use super::config::{Config, ConfigError};
@@ -59,7 +59,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let governor = Governor::new(&config, class_ids, Time::ZERO)
         .map_err(|e| refused(&options.config, &config, e))?;
     let heartbeat = Heartbeat::default();
-    let mut plane = HtbShaper::open()?;
+    let mut plane = GatewayShaper::open()?;
     plane.on_progress(heartbeat.ticker());
     plane.limit_wait(PROGRAM_WAIT);
     let mut host = Host::new(plane, governor);
@@ -131,7 +131,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
 }
 
 /// Removes objects of a crash from interfaces that the configuration no longer names.
-fn remove_earlier(host: &mut Host<HtbShaper>, earlier: &Layout) {
+fn remove_earlier(host: &mut Host<GatewayShaper>, earlier: &Layout) {
     let (level, code, text) = match host.plane().remove(earlier) {
         Ok(removed) if removed.qdiscs.is_empty() && removed.tables.is_empty() => return,
         Ok(removed) => {

@@ -38,6 +38,8 @@ pub enum Width {
 #[allow(missing_docs)]
 pub enum Op {
     Add = 0x00,
+    Sub = 0x10,
+    Mul = 0x20,
     Or = 0x40,
     And = 0x50,
     ShiftLeft = 0x60,
@@ -51,6 +53,8 @@ pub enum Op {
 pub enum If {
     /// Equal.
     Equal = 0x10,
+    /// Greater.
+    Greater = 0x20,
     /// Greater or equal.
     NotLess = 0x30,
     /// Any bit in common.
@@ -93,7 +97,10 @@ pub enum Helper {
     SkbStoreBytes = 9,
     L3CsumReplace = 10,
     SkbLoadBytes = 26,
+    GetHashRecalc = 34,
     SkbPullData = 39,
+    SetHash = 48,
+    SkbEcnSetCe = 97,
 }
 
 /// One instruction of 8 bytes, in the byte order of this machine.
@@ -196,6 +203,13 @@ impl Assembler {
         self.emit(0xdb, base, src, offset, 1);
     }
 
+    /// Appends an atomic exchange of `*(base + offset)` for `src` if it equals `R0`.
+    ///
+    /// `R0` gets the earlier number (Linux 5.12).
+    pub fn compare_exchange(&mut self, base: Reg, offset: i16, src: Reg) {
+        self.emit(0xdb, base, src, offset, 0xf1);
+    }
+
     /// Appends `dst =` the address of a map, by its file descriptor.
     pub fn map(&mut self, dst: Reg, fd: i32) {
         const PSEUDO_MAP_FD: Reg = Reg::R1;
@@ -281,19 +295,23 @@ mod tests {
         a.store(Width::Double, Reg::R10, -24, 7);
         a.store(Width::Byte, Reg::R10, -63, Reg::R1);
         a.atomic_fetch_add(Reg::R9, 8, Reg::R2);
+        a.compare_exchange(Reg::R8, 0, Reg::R5);
+        a.op(Op::Mul, Reg::R1, Reg::R2);
         a.map(Reg::R1, 0x0102);
         a.jump_if(Reg::R0, If::Equal, 3, out);
         a.jump_if(Reg::R1, If::Less, Reg::R2, out);
         a.call(Helper::SkbLoadBytes);
         a.bind(out);
         a.exit();
-        let expected: [Instruction; 12] = [
+        let expected: [Instruction; 14] = [
             [0xbf, 0x16, 0, 0, 0, 0, 0, 0],
             [0x57, 0x08, 0, 0, 0xfe, 0xff, 0xff, 0xff],
             [0x69, 0xa8, 0xf4, 0xff, 0, 0, 0, 0],
             [0x7a, 0x0a, 0xe8, 0xff, 7, 0, 0, 0],
             [0x73, 0x1a, 0xc1, 0xff, 0, 0, 0, 0],
             [0xdb, 0x29, 8, 0, 1, 0, 0, 0],
+            [0xdb, 0x58, 0, 0, 0xf1, 0, 0, 0],
+            [0x2f, 0x21, 0, 0, 0, 0, 0, 0],
             [0x18, 0x11, 0, 0, 2, 1, 0, 0],
             [0; 8],
             [0x15, 0x00, 2, 0, 3, 0, 0, 0],

@@ -5,37 +5,24 @@ use std::io;
 use fairmesh_units::{Probability, Span};
 use nix::time::{ClockId, clock_gettime};
 
-use super::program::{Map, Program, TcxLink, TestRun};
+use super::hook::{self, Attached, FilterName, Hook};
+use super::program::{Map, Program, TestRun};
 use super::rule::{self, CHANCE, COUNTS, KEY, MarkRule};
 use crate::error::Error;
-use crate::link::{self, Link};
+use crate::link;
 use crate::mac::MacAddr;
 use crate::netlink::Netlink;
 use crate::shaper::{Interface, Removed};
-use crate::tc::filter::{self, AttachedBpf};
-use crate::tc::stats::Dumped;
-use crate::tc::{Handle, Head};
-
-const CREATE: u16 = libc::NLM_F_CREATE as u16;
-const EXCLUSIVE: u16 = libc::NLM_F_EXCL as u16;
 
 /// Name of the program.
 const PROGRAM: &str = "fairmesh_mark";
-/// Name of our filter.
-const FILTER: &str = "fairmesh-mark";
-/// Name of our filter on a `clsact` that we made.
-const FILTER_ON_OURS: &str = "fairmesh-mark+clsact";
-/// Priority of our filter.
-const PRIO: u16 = 0xfa3;
-
-/// Place of the program in the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hook {
-    /// TCX (Linux 6.6): the kernel detaches the program when the process that attached it ends.
-    Tcx,
-    /// A filter on a `clsact` qdisc: it outlives the process, but chances lapse.
-    Clsact,
-}
+/// Names of the filter.
+const FILTER: FilterName = FilterName {
+    name: "fairmesh-mark",
+    on_ours: "fairmesh-mark+clsact",
+    prio: 0xfa3,
+    what: "the program that marks packets",
+};
 
 /// Counters of a next hop since it was first set.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -48,12 +35,6 @@ pub struct MarkCounters {
     pub marked: u64,
     /// Dropped packets.
     pub dropped: u64,
-}
-
-#[derive(Debug)]
-enum Attached {
-    Tcx { link: TcxLink, index: u32, name: String },
-    Clsact { netlink: Netlink, link: Link },
 }
 
 /// A loaded program that marks packets with CE (RFC 3168), or drops them, by next hop.
@@ -120,27 +101,7 @@ impl Marker {
                 hint: "mark on the interface below it".into(),
             });
         }
-        self.attached = Some(match hook {
-            Hook::Tcx => match TcxLink::attach(&self.program, link.index)? {
-                Some(tcx) => Attached::Tcx { link: tcx, index: link.index, name: link.name },
-                None => {
-                    return Err(Error::Missing {
-                        what: "TCX".into(),
-                        hint: "use Linux 6.6 or later, or clsact".into(),
-                    });
-                }
-            },
-            Hook::Clsact => {
-                let ours = put_clsact(&mut netlink, &link)?;
-                let name = if ours { FILTER_ON_OURS } else { FILTER };
-                let attached = put_filter(&mut netlink, &link, self.program.fd(), name);
-                if attached.is_err() && ours {
-                    let _ = remove_clsact(&mut netlink, &link);
-                }
-                attached?;
-                Attached::Clsact { netlink, link }
-            }
-        });
+        self.attached = Some(Attached::put(netlink, link, &self.program, hook, &FILTER)?);
         Ok(())
     }
 
@@ -149,15 +110,7 @@ impl Marker {
     /// # Errors
     /// The kernel's refusal. An interface that is gone is none.
     pub fn detach(&mut self) -> Result<(), Error> {
-        match self.attached.take() {
-            None | Some(Attached::Tcx { .. }) => Ok(()),
-            Some(Attached::Clsact { mut netlink, link }) => {
-                match remove_from(&mut netlink, &link) {
-                    Err(e) if e.is_interface_lost() => Ok(()),
-                    removed => removed.map(drop),
-                }
-            }
-        }
+        self.attached.take().map_or(Ok(()), Attached::detach)
     }
 
     /// Checks that the program is still attached.
@@ -166,22 +119,7 @@ impl Marker {
     /// [`Error::Gone`] if another program or the end of the interface has detached it; [`Error::NotInstalled`] if it
     /// was not attached.
     pub fn verify(&mut self) -> Result<(), Error> {
-        let (there, interface) = match self.attached.as_mut().ok_or(Error::NotInstalled)? {
-            Attached::Tcx { link, index, name } => (link.index()? == Some(*index), &*name),
-            Attached::Clsact { netlink, link } => {
-                let there = match filters(netlink, link, Handle::EGRESS) {
-                    Err(e) if e.is_interface_lost() => false,
-                    found => found?.iter().any(Found::is_ours),
-                };
-                (there, &link.name)
-            }
-        };
-        let what = "the program that marks packets was detached";
-        if there {
-            Ok(())
-        } else {
-            Err(Error::Gone { interface: interface.clone(), what: what.to_owned() })
-        }
+        self.attached.as_mut().ok_or(Error::NotInstalled)?.verify()
     }
 
     /// Sets the chance of the packets to a next hop.
@@ -263,7 +201,7 @@ impl Marker {
         match link::find(&mut netlink, interface.name()) {
             Err(Error::NoInterface(_)) => Ok(Removed::default()),
             Err(e) => Err(e),
-            Ok(link) => remove_from(&mut netlink, &link),
+            Ok(link) => hook::remove(&mut netlink, &link, &FILTER),
         }
     }
 }
@@ -281,93 +219,4 @@ fn key(next_hop: Option<MacAddr>) -> [u8; KEY] {
         key[..6].copy_from_slice(&mac.0);
     }
     key
-}
-
-/// Adds the qdisc unless there is one; returns true if it was added.
-fn put_clsact(netlink: &mut Netlink, link: &Link) -> Result<bool, Error> {
-    let head = Head::new(link.index, Handle::CLSACT, Handle::CLSACT_PARENT);
-    let what = || format!("adding clsact to {}", link.name);
-    let added = netlink.change(what, libc::RTM_NEWQDISC, CREATE | EXCLUSIVE, |out| {
-        head.write(out);
-        crate::tc::put_kind(out, "clsact");
-    });
-    match added {
-        Ok(()) => Ok(true),
-        Err(e) if e.errno() == Some(libc::EEXIST) => Ok(false),
-        Err(e) if e.errno() == Some(libc::ENOENT) => Err(Error::Missing {
-            what: "clsact (kernel module sch_ingress)".into(),
-            hint: "modprobe sch_ingress; on OpenWrt install kmod-sched-core".into(),
-        }),
-        Err(e) => Err(e),
-    }
-}
-
-fn remove_clsact(netlink: &mut Netlink, link: &Link) -> Result<(), Error> {
-    let head = Head::new(link.index, Handle::CLSACT, Handle::CLSACT_PARENT);
-    let what = || format!("removing clsact from {}", link.name);
-    netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))
-}
-
-fn put_filter(netlink: &mut Netlink, link: &Link, fd: i32, name: &str) -> Result<(), Error> {
-    let what = || format!("adding the filter that marks packets to {}", link.name);
-    let added = netlink.change(what, libc::RTM_NEWTFILTER, CREATE | EXCLUSIVE, |out| {
-        filter::write_attached(out, link.index, Handle::EGRESS, PRIO, &AttachedBpf { fd, name });
-    });
-    match added {
-        Err(e) if e.errno() == Some(libc::ENOENT) => Err(Error::Missing {
-            what: "filters of kind bpf (kernel module cls_bpf)".into(),
-            hint: "modprobe cls_bpf; on OpenWrt install kmod-sched-bpf".into(),
-        }),
-        added => added,
-    }
-}
-
-/// A filter as found on a hook.
-struct Found {
-    info: u32,
-    /// Name, if it is a BPF program.
-    name: Option<String>,
-}
-
-impl Found {
-    fn is_ours(&self) -> bool {
-        matches!(self.name.as_deref(), Some(FILTER | FILTER_ON_OURS))
-    }
-}
-
-/// Reads the filters on a hook; none without a `clsact`.
-fn filters(netlink: &mut Netlink, link: &Link, hook: Handle) -> Result<Vec<Found>, Error> {
-    let head = Head::new(link.index, Handle::NONE, hook);
-    let mut found = Vec::new();
-    let read = |_, payload: &[u8]| {
-        let Some(dumped) = Dumped::read(payload) else { return };
-        // The kernel also lists the priority itself, without options.
-        if !dumped.options.is_empty() {
-            let name = filter::bpf_name(&dumped);
-            found.push(Found { info: dumped.head.info, name });
-        }
-    };
-    match netlink.dump("filters", libc::RTM_GETTFILTER, |out| head.write(out), read) {
-        Err(e) if matches!(e.errno(), Some(libc::EINVAL | libc::ENOENT)) => Ok(Vec::new()),
-        other => other.map(|()| found),
-    }
-}
-
-fn remove_from(netlink: &mut Netlink, link: &Link) -> Result<Removed, Error> {
-    let mut removed = Removed::default();
-    let egress = filters(netlink, link, Handle::EGRESS)?;
-    let mut made = false;
-    for filter in egress.iter().filter(|f| f.is_ours()) {
-        let head =
-            Head { info: filter.info, ..Head::new(link.index, Handle::NONE, Handle::EGRESS) };
-        let what = || format!("removing our filter from {}", link.name);
-        netlink.change(what, libc::RTM_DELTFILTER, 0, |out| head.write(out))?;
-        made |= filter.name.as_deref() == Some(FILTER_ON_OURS);
-    }
-    let others = egress.iter().any(|f| !f.is_ours());
-    if made && !others && filters(netlink, link, Handle::INGRESS)?.is_empty() {
-        remove_clsact(netlink, link)?;
-        removed.qdiscs.push(format!("{}: clsact", link.name));
-    }
-    Ok(removed)
 }

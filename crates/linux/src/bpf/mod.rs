@@ -1,12 +1,15 @@
-//! CE marks and early drops by an eBPF program at an interface's egress.
+//! eBPF programs at an interface's egress: CE marks with early drops, and departure times.
 //!
-//! Files: `asm` assembles instructions, `program` loads and runs them by bpf(2), `rule` is the program that marks,
-//! `marker` attaches it and sets its chances. No compiler and no library of BPF is needed.
+//! Files: `asm` assembles instructions, `program` loads and runs them by bpf(2), `hook` attaches them, `rule` is the
+//! program that marks, `marker` sets its chances, `pace` is the program of departure times. No compiler and no library of BPF is needed.
 
 pub mod asm;
+pub(crate) mod hook;
 mod marker;
+pub(crate) mod pace;
 pub mod program;
 mod rule;
 
-pub use marker::{Hook, MarkCounters, Marker};
+pub use hook::Hook;
+pub use marker::{MarkCounters, Marker};
 pub use rule::{MarkRule, NotEct, Spacing};

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
 
 use super::asm::Instruction;
 use crate::error::Error;
@@ -18,6 +19,8 @@ const BPF_OBJ_GET_INFO_BY_FD: u32 = 15;
 const BPF_LINK_CREATE: u32 = 28;
 
 const BPF_MAP_TYPE_HASH: u32 = 1;
+const BPF_MAP_TYPE_ARRAY: u32 = 2;
+const BPF_F_MMAPABLE: u32 = 1 << 10;
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_TCX_EGRESS: u32 = 47;
 const BPF_NOEXIST: u64 = 1;
@@ -26,6 +29,10 @@ const BPF_NOEXIST: u64 = 1;
 const LICENCE: &std::ffi::CStr = c"MIT OR Apache-2.0";
 /// Size of the verifier's log, in bytes.
 const LOG_BYTES: usize = 64 << 10;
+/// Words that hold `struct __sk_buff` of any kernel, and the places of two fields in it.
+const CONTEXT_WORDS: usize = 64;
+const PRIORITY_WORD: usize = 8;
+const TIME_WORD: usize = 38;
 /// Bytes that a test run may add to a packet.
 const TEST_ROOM: usize = 256;
 
@@ -76,6 +83,7 @@ struct MapCreate {
     key_size: u32,
     value_size: u32,
     max_entries: u32,
+    flags: u32,
 }
 
 #[repr(C)]
@@ -99,6 +107,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
             key_size: K as u32,
             value_size: V as u32,
             max_entries: entries,
+            flags: 0,
         };
         // SAFETY: no addresses.
         let fd = unsafe { bpf(BPF_MAP_CREATE, &mut create) };
@@ -166,6 +175,92 @@ impl<const K: usize, const V: usize> Map<K, V> {
     }
 }
 
+/// An array of records of `W` 64-bit words, in memory shared with programs (Linux 5.5).
+///
+/// Reading and writing a word is one access to memory on 64-bit machines.
+#[derive(Debug)]
+pub struct Array<const W: usize> {
+    fd: OwnedFd,
+    words: NonNull<u64>,
+    records: usize,
+}
+
+// SAFETY: the memory is that of the map, which no thread owns, and all accesses are volatile.
+unsafe impl<const W: usize> Send for Array<W> {}
+
+impl<const W: usize> Array<W> {
+    const RECORD: usize = W * size_of::<u64>();
+
+    /// Creates an array of records of zeros.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if bpf(2) is refused or absent, or on a 32-bit machine.
+    pub fn create(records: u32) -> Result<Self, Error> {
+        let what = "creating a BPF array";
+        if cfg!(not(target_pointer_width = "64")) {
+            return Err(Error::Missing {
+                what: "a 64-bit machine, for words shared with a BPF program".into(),
+                hint: "use HTB".into(),
+            });
+        }
+        let mut create = MapCreate {
+            kind: BPF_MAP_TYPE_ARRAY,
+            key_size: size_of::<u32>() as u32,
+            value_size: Self::RECORD as u32,
+            max_entries: records,
+            flags: BPF_F_MMAPABLE,
+        };
+        // SAFETY: no addresses.
+        let fd = unsafe { bpf(BPF_MAP_CREATE, &mut create) }.map_err(|e| refused(what, e))?;
+        let (fd, records) = (owned(fd), records as usize);
+        let (length, access) = (records * Self::RECORD, libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let words = unsafe {
+            libc::mmap(ptr::null_mut(), length, access, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+        };
+        match NonNull::new(words.cast::<u64>()) {
+            Some(place) if words != libc::MAP_FAILED => Ok(Array { fd, words: place, records }),
+            _ => Err(refused(what, io::Error::last_os_error())),
+        }
+    }
+
+    /// Reads a word of a record.
+    ///
+    /// # Panics
+    /// There is no such word.
+    pub fn load(&self, record: usize, word: usize) -> u64 {
+        // SAFETY: the address is within the mapping and aligned.
+        unsafe { self.address(record, word).read_volatile() }
+    }
+
+    /// Writes a word of a record.
+    ///
+    /// # Panics
+    /// There is no such word.
+    pub fn store(&self, record: usize, word: usize, value: u64) {
+        // SAFETY: the address is within the mapping and aligned.
+        unsafe { self.address(record, word).write_volatile(value) }
+    }
+
+    /// Returns the file descriptor, for [`super::asm::Assembler::map`].
+    pub fn fd(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+
+    fn address(&self, record: usize, word: usize) -> *mut u64 {
+        assert!(record < self.records && word < W, "word {word} of record {record}");
+        // SAFETY: within the mapping.
+        unsafe { self.words.as_ptr().add(record * W + word) }
+    }
+}
+
+impl<const W: usize> Drop for Array<W> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `create`, which nothing uses any more.
+        unsafe { libc::munmap(self.words.as_ptr().cast(), self.records * Self::RECORD) };
+    }
+}
+
 /// A loaded program for an interface's traffic (`BPF_PROG_TYPE_SCHED_CLS`).
 #[derive(Debug)]
 pub struct Program {
@@ -201,6 +296,8 @@ struct RunTest {
     // Without these the size would be padded in C, but not defined.
     context_in_size: u32,
     context_out_size: u32,
+    context_in: u64,
+    context_out: u64,
 }
 
 /// Result of [`Program::test_run`].
@@ -210,6 +307,10 @@ pub struct TestRun {
     pub verdict: i32,
     /// The packet after the last run.
     pub packet: Vec<u8>,
+    /// The packet's priority.
+    pub priority: u32,
+    /// The packet's departure time, in ns of the monotonic clock; 0 without one.
+    pub departure: u64,
     /// Mean duration of a run, in ns.
     pub nanos: u32,
 }
@@ -261,6 +362,16 @@ impl Program {
     /// # Errors
     /// The kernel's refusal, for example of a shorter packet (`EINVAL`).
     pub fn test_run(&self, packet: &[u8], repeat: u32) -> Result<TestRun, Error> {
+        self.test_run_as(packet, 0, repeat)
+    }
+
+    /// Runs the program as [`Program::test_run`] does, on a packet with this priority.
+    ///
+    /// # Errors
+    /// As [`Program::test_run`].
+    pub fn test_run_as(&self, packet: &[u8], priority: u32, repeat: u32) -> Result<TestRun, Error> {
+        let mut context = [0_u32; CONTEXT_WORDS];
+        context[PRIORITY_WORD] = priority;
         let mut out = vec![0; packet.len() + TEST_ROOM];
         let mut test = RunTest {
             fd: self.fd() as u32,
@@ -269,13 +380,24 @@ impl Program {
             data_in: packet.as_ptr() as u64,
             data_out: out.as_mut_ptr() as u64,
             repeat,
+            context_in_size: size_of_val(&context) as u32,
+            context_out_size: size_of_val(&context) as u32,
+            context_in: context.as_ptr() as u64,
+            context_out: context.as_mut_ptr() as u64,
             ..RunTest::default()
         };
-        // SAFETY: both packets live and have the given sizes.
+        // SAFETY: both packets and the context live and have the given sizes.
         unsafe { bpf(BPF_PROG_TEST_RUN, &mut test) }
             .map_err(|e| refused("running a BPF program", e))?;
         out.truncate(test.size_out as usize);
-        Ok(TestRun { verdict: test.verdict as i32, packet: out, nanos: test.duration })
+        let departure = u64::from(context[TIME_WORD]) | u64::from(context[TIME_WORD + 1]) << 32;
+        Ok(TestRun {
+            verdict: test.verdict as i32,
+            packet: out,
+            priority: context[PRIORITY_WORD],
+            departure,
+            nanos: test.duration,
+        })
     }
 
     /// Returns the file descriptor, for a filter of `tc`.
@@ -286,7 +408,7 @@ impl Program {
 
 /// A program at the egress of an interface by TCX (Linux 6.6); it ends with this value.
 #[derive(Debug)]
-pub(super) struct TcxLink {
+pub(crate) struct TcxLink {
     fd: OwnedFd,
 }
 

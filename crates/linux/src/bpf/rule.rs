@@ -64,7 +64,7 @@ const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
-const ETH_P_BATMAN: u16 = 0x4305;
+pub(super) const ETH_P_BATMAN: u16 = 0x4305;
 // uapi/linux/batadv_packet.h: `enum batadv_packettype`, `BATADV_COMPAT_VERSION`, sizes of `struct
 // batadv_unicast_packet` and of what `struct batadv_unicast_4addr_packet` has more.
 const BATADV_UNICAST: i32 = 0x40;
@@ -154,7 +154,7 @@ pub(super) fn program(
 }
 
 /// Returns an ethertype as it is loaded from a packet.
-const fn wire(ethertype: u16) -> i32 {
+pub(super) const fn wire(ethertype: u16) -> i32 {
     ethertype.to_be() as i32
 }
 

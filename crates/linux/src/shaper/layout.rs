@@ -105,6 +105,36 @@ pub enum LeafChoice {
     Only(LeafKind),
 }
 
+/// Kind of a data plane.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShaperKind {
+    /// A class of HTB for each subscriber.
+    Htb,
+    /// Earliest departure times by an eBPF program, and `fq`.
+    Edt,
+}
+
+impl fmt::Display for ShaperKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ShaperKind::Htb => "htb",
+            ShaperKind::Edt => "edt",
+        })
+    }
+}
+
+/// Choice of the data plane.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShaperChoice {
+    /// Departure times for many subscribers where nothing is lost by them, otherwise HTB.
+    #[default]
+    Auto,
+    /// This kind, or an error.
+    Only(ShaperKind),
+}
+
 /// Traffic that is neither limited nor counted for a subscriber.
 ///
 /// Its class has the highest priority. ARP, batman-adv's frames (ethertype 0x4305), ICMPv6 neighbour
@@ -167,6 +197,12 @@ pub struct Layout {
     pub table: String,
     /// Major number of the root qdiscs.
     pub handle: u16,
+    /// Kind of the data plane.
+    #[serde(default)]
+    pub shaper: ShaperChoice,
+    /// True if the control limits all subscribers together, too.
+    #[serde(default)]
+    pub aggregate: bool,
     /// Queue in every class.
     pub leaf: LeafChoice,
     /// Size of a `pfifo` or `sfq` leaf, in packets.
@@ -252,6 +288,8 @@ impl Layout {
             wired,
             table: Layout::TABLE.to_owned(),
             handle: Layout::HANDLE,
+            shaper: ShaperChoice::Auto,
+            aggregate: false,
             leaf: LeafChoice::Best,
             queue: Layout::QUEUE,
             burst: Layout::BURST,
@@ -266,6 +304,28 @@ impl Layout {
     pub fn same_place(&self, other: &Layout) -> bool {
         let place = |l: &Layout| (l.mesh.clone(), l.wired.clone(), l.table.clone(), l.handle);
         place(self) == place(other)
+    }
+
+    /// Refuses changes of properties that are fixed while running.
+    pub(super) fn refuse_fixed(&self, new: &Layout) -> Result<(), LayoutError> {
+        let what = if self.mesh != new.mesh || self.wired != new.wired {
+            "an interface"
+        } else if self.table != new.table {
+            "the table's name"
+        } else if self.handle != new.handle {
+            "the handle"
+        } else if self.shaper != new.shaper {
+            "the shaper"
+        } else if (self.leaf, self.queue, self.delay_ms) != (new.leaf, new.queue, new.delay_ms) {
+            "the leaf queue"
+        } else if self.burst != new.burst {
+            "the burst"
+        } else if self.bypass != new.bypass {
+            "the bypass"
+        } else {
+            return Ok(());
+        };
+        Err(LayoutError::Fixed(what))
     }
 
     /// Checks everything that does not depend on a kernel.
@@ -318,6 +378,9 @@ impl Layout {
                     return Err(LayoutError::DuplicateMac { mac, first, second: s.class });
                 }
             }
+        }
+        if self.shaper == ShaperChoice::Only(ShaperKind::Edt) {
+            super::EdtShaper::accepts(self)?;
         }
         match self.unmapped {
             Some(class) if !classes.contains_key(&class) => Err(LayoutError::Class(class)),
@@ -379,6 +442,10 @@ pub enum LayoutError {
         /// The subscriber's class.
         class: ClassId,
     },
+    /// Departure times have no leaf of this kind.
+    Shaper(LeafKind),
+    /// Departure times have no aggregate limit.
+    ShaperWithAggregate,
     /// The change needs a new installation.
     Fixed(&'static str),
 }
@@ -405,6 +472,10 @@ impl LayoutError {
             Self::GroupMac { mac, class } => {
                 format!("{mac} of class {} is a group address", class.0)
             }
+            Self::Shaper(leaf) => format!("the shaper edt has no queues of kind {leaf}"),
+            Self::ShaperWithAggregate => {
+                "the shaper edt has no limit of all subscribers together".into()
+            }
             Self::Fixed(what) => format!("{what} cannot change while running"),
         }
     }
@@ -423,6 +494,8 @@ impl LayoutError {
             Self::DuplicateClass(_) => "one class for each".into(),
             Self::DuplicatePrefix { .. } | Self::DuplicateMac { .. } => "one".into(),
             Self::GroupMac { .. } => "the address of a station".into(),
+            Self::Shaper(_) => "leaf `bfifo` or `best`, or the shaper htb".into(),
+            Self::ShaperWithAggregate => "the shaper htb, or a control without such a limit".into(),
             Self::Fixed(_) => "the same value, or a new installation".into(),
         }
     }

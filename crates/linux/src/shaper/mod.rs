@@ -5,16 +5,24 @@
 //! direction; unmapped traffic has a class without a limit.
 
 mod airtime;
+mod choice;
+mod edt;
 mod htb;
 pub(crate) mod layout;
+mod rules;
 pub(crate) mod slot;
 
 pub use airtime::{AirtimeSample, AirtimeShares};
+pub use choice::GatewayShaper;
+pub use edt::EdtShaper;
 pub use htb::HtbShaper;
 pub use htb::local::{FREE_PRIORITY, LocalPlace, LocalShaper};
 pub use htb::next_hops::NextHopShaper;
 pub(crate) use htb::place::Place;
-pub use layout::{Bypass, Interface, Layout, LayoutError, LeafChoice, LeafKind, Subscriber};
+pub use layout::{
+    Bypass, Interface, Layout, LayoutError, LeafChoice, LeafKind, ShaperChoice, ShaperKind,
+    Subscriber,
+};
 pub use slot::{ClassId, Direction, Side, Slot};
 
 use std::fmt;
@@ -164,6 +172,8 @@ pub struct Features {
 /// Result of [`Shaper::install`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Installed {
+    /// Kind of the data plane.
+    pub shaper: ShaperKind,
     /// Queueing discipline in every class.
     pub leaf: LeafKind,
     /// Classifiers downstream and upstream; each was tested with packets of our own.
@@ -361,6 +371,10 @@ impl fmt::Display for Deviation {
         }
     }
 }
+
+/// Note for subscribers with Ethernet addresses on old kernels.
+const NO_EGRESS_HOOK: &str = "nftables has no egress hook here (Linux 5.16): downstream traffic is not classified by \
+                              Ethernet address";
 
 /// The data plane of a gateway. Every call may be repeated; an error leaves traffic flowing.
 pub trait Shaper {

@@ -7,6 +7,7 @@
 
 pub mod filter;
 pub mod foreign;
+pub mod fq;
 pub mod htb;
 pub mod leaf;
 pub mod stats;

@@ -108,10 +108,10 @@ impl Path {
     }
 
     /// Calls the data plane in the gateway's namespace.
-    pub fn call<T: Send + 'static>(
+    pub fn call<P: Plane, T: Send + 'static>(
         &self,
-        plane: &mut Option<HtbShaper>,
-        call: impl FnOnce(&mut HtbShaper) -> T + Send + 'static,
+        plane: &mut Option<P>,
+        call: impl FnOnce(&mut P) -> T + Send + 'static,
     ) -> T {
         let mut owned = plane.take().unwrap();
         let (owned, result) = self.gateway.within(move || {
@@ -120,6 +120,24 @@ impl Path {
         });
         *plane = Some(owned);
         result
+    }
+}
+
+/// A data plane under test.
+pub trait Plane: Shaper + Send + 'static {
+    /// Opens it in the thread's network namespace.
+    fn begin() -> Self;
+}
+
+impl Plane for HtbShaper {
+    fn begin() -> Self {
+        HtbShaper::open().unwrap()
+    }
+}
+
+impl Plane for EdtShaper {
+    fn begin() -> Self {
+        EdtShaper::open().unwrap()
     }
 }
 
@@ -190,9 +208,9 @@ pub fn change(class: u16, direction: Direction, bits: Option<u64>) -> RateChange
 }
 
 /// A gateway with an installed data plane.
-pub struct Bench {
+pub struct Bench<P = HtbShaper> {
     pub path: Path,
-    pub plane: Option<HtbShaper>,
+    pub plane: Option<P>,
     pub layout: Layout,
     pub installed: fairmesh_linux::Installed,
     renewed: std::time::Instant,
@@ -204,9 +222,16 @@ impl Bench {
     }
 
     pub fn on(path: Path, subscribers: Vec<Subscriber>, adapt: impl FnOnce(&mut Layout)) -> Self {
+        Bench::with(path, subscribers, adapt)
+    }
+}
+
+impl<P: Plane> Bench<P> {
+    /// Returns a bench with any data plane.
+    pub fn with(path: Path, subscribers: Vec<Subscriber>, adapt: impl FnOnce(&mut Layout)) -> Self {
         let mut layout = path.layout(subscribers);
         adapt(&mut layout);
-        let mut plane = Some(path.plane());
+        let mut plane = Some(path.gateway.within(P::begin));
         let l = layout.clone();
         let installed = path.call(&mut plane, move |p| p.install(&l).unwrap());
         Bench::of(path, plane, layout, installed)
@@ -215,7 +240,7 @@ impl Bench {
     /// Returns a bench with a data plane that is installed already.
     pub fn of(
         path: Path,
-        plane: Option<HtbShaper>,
+        plane: Option<P>,
         layout: Layout,
         installed: fairmesh_linux::Installed,
     ) -> Self {
@@ -224,13 +249,13 @@ impl Bench {
 
     /// Replaces the data plane by that of another process, which has installed nothing yet.
     pub fn another(&mut self) {
-        self.plane = Some(self.path.plane());
+        self.plane = Some(self.path.gateway.within(P::begin));
         self.renewed = std::time::Instant::now();
     }
 
     pub fn call<T: Send + 'static>(
         &mut self,
-        call: impl FnOnce(&mut HtbShaper) -> T + Send + 'static,
+        call: impl FnOnce(&mut P) -> T + Send + 'static,
     ) -> T {
         // Like a daemon; without renewals limits lapse.
         if self.renewed.elapsed() > std::time::Duration::from_secs(2) {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use fairmesh_control::{EventKind, Fairness, Knowledge, Mechanism, Registry};
 use fairmesh_document::{KeyPath, Located, Problem};
-use fairmesh_linux::{Bypass, IpNet, Layout, LayoutError, LeafChoice, LeafKind, MacAddr};
+use fairmesh_linux::{
+    Bypass, IpNet, Layout, LayoutError, LeafChoice, LeafKind, MacAddr, ShaperChoice, ShaperKind,
+};
 use fairmesh_units::{BitRate, Span};
 
 use super::draft::{self, Draft};
@@ -239,6 +241,11 @@ fn layout(draft: &Draft) -> Result<Layout> {
         Some(draft::Leaf::Sfq) => LeafChoice::Only(LeafKind::Sfq),
         Some(draft::Leaf::Bfifo) => LeafChoice::Only(LeafKind::Bfifo),
     };
+    layout.shaper = match shaping.shaper {
+        draft::ShaperName::Auto => ShaperChoice::Auto,
+        draft::ShaperName::Htb => ShaperChoice::Only(ShaperKind::Htb),
+        draft::ShaperName::Edt => ShaperChoice::Only(ShaperKind::Edt),
+    };
     if let Some(table) = &shaping.table {
         layout.table.clone_from(table);
     }
@@ -269,6 +276,7 @@ fn layout(draft: &Draft) -> Result<Layout> {
             LayoutError::TableName(_) => "shaping.table",
             LayoutError::Handle(_) => "shaping.handle",
             LayoutError::Queue(_) => "shaping.queue",
+            LayoutError::Shaper(_) => "shaping.leaf",
             _ => "shaping",
         };
         Located::at(KeyPath::from(key), Problem::refused(e.problem(), e.expected()))

@@ -105,10 +105,24 @@ pub enum Leaf {
     Sfq,
 }
 
+/// Kind of the data plane.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ShaperName {
+    /// Departure times for 1,024 and more subscribers with `bfifo`, otherwise HTB.
+    #[default]
+    Auto,
+    /// HTB.
+    Htb,
+    /// Earliest departure times by an eBPF program, with `fq`.
+    Edt,
+}
+
 #[derive(Clone, Default, Deserialize, Debug)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Shaping {
     pub leaf: Option<Leaf>,
+    pub shaper: ShaperName,
     pub table: Option<String>,
     pub handle: Option<i64>,
     pub queue: Option<i64>,

@@ -141,6 +141,8 @@ impl Config {
         let mut layout = self.layout.clone();
         // All classes are alike, or the control would have been refused.
         let class = plan.and_then(|p| p.classes.iter().chain(&p.template).next());
+        let of_all = |c: &fairmesh_control::ClassPlan| c.class == fairmesh_control::Class::All;
+        layout.aggregate = plan.is_some_and(|p| p.classes.iter().chain(&p.template).any(of_all));
         if let Some(class) = class {
             if self.queues_by_control {
                 layout.leaf = LeafChoice::Only(LeafKind::Pfifo);

@@ -9,6 +9,7 @@ interface = "bat0"
 interface = "eth0"
 [shaping]
 leaf = "bfifo"
+shaper = "edt"
 table = "fairmesh"
 handle = 4001
 queue = 100
@@ -192,6 +193,8 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ),
         ("leaf = \"bfifo\"", "leaf = \"red\"", "shaping.leaf", "fq_codel"),
         ("leaf = \"bfifo\"", "leaf = \"pfifo\"", "shaping.leaf", "bfifo"),
+        ("leaf = \"bfifo\"", "leaf = \"cake\"", "shaping.leaf", "no queues of kind cake"),
+        ("shaper = \"edt\"", "shaper = \"fq\"", "shaping.shaper", "auto"),
         ("table = \"fairmesh\"", "table = \"a-b\"", "shaping.table", "letters"),
         ("handle = 4001", "handle = 65535", "shaping.handle", "0x7fff"),
         ("handle = 4001", "handle = -1", "shaping.handle", "256 to 32767"),

@@ -7,7 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use fairmesh_control::StartError;
 use fairmesh_linux::{
-    ClassCounters, Deviation, Error, Installed, RateChange, SentCounters, Shaper, Side,
+    ClassCounters, Deviation, Error, Installed, RateChange, SentCounters, Shaper, ShaperKind, Side,
     Verification,
 };
 use fairmesh_units::{Span, Time};
@@ -15,6 +15,7 @@ use fairmesh_units::{Span, Time};
 use crate::gateway::config::{Config, Subscriber, UNMAPPED};
 use crate::gateway::governor::{Governor, Sanity, Suspension, direction_name};
 use crate::gateway::journal::Level;
+use crate::gateway::report;
 use crate::gateway::signs::{Reader, SharedReader};
 
 /// First wait before a failed operation is repeated.
@@ -250,7 +251,7 @@ impl<P: Shaper> Host<P> {
                 self.phase = Phase::Running;
                 (self.failed_samples, self.resample_at) = (0, Some(now));
                 (self.failed_renewals, self.renewed) = (0, now);
-                let leaf = installed.leaf;
+                let leaf = report::leaf(&installed);
                 let how = if installed.adopted { "taken over" } else { "installed" };
                 let n = self.governor.subscribers().count();
                 self.note(Level::Info, "shaping.installed", || {
@@ -603,12 +604,15 @@ impl<P: Shaper> Host<P> {
             false => ["shaping.leaf", "shaping.queue"],
             true => ["shaping.leaf", "control.queue"],
         };
+        let edt = self.installed.as_ref().is_some_and(|i| i.shaper == ShaperKind::Edt);
         let fixed = [
             ("peers", self.governor.peers() == config.peers.as_ref()),
             ("mesh.interface", old.mesh == new.mesh),
             ("wired.interface", old.wired == new.wired),
             ("shaping.table", old.table == new.table),
             ("shaping.handle", old.handle == new.handle),
+            ("shaping.shaper", old.shaper == new.shaper),
+            ("control.use", !(edt && new.aggregate)),
             (leaf, old.leaf == new.leaf),
             (queue, old.queue == new.queue),
             ("shaping.delay", old.delay_ms == new.delay_ms),

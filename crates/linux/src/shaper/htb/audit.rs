@@ -7,9 +7,11 @@
 use std::collections::BTreeSet;
 
 use super::place::Place;
+use super::tree::Port;
 use super::{HtbShaper, State, foreign, ids};
 use crate::error::Error;
 use crate::link;
+use crate::netlink::Netlink;
 use crate::nft;
 use crate::shaper::*;
 use crate::tc::htb::Class;
@@ -29,18 +31,18 @@ const AGREEING_CALLS: u8 = 2;
 ///
 /// Each effect has the number of consecutive calls that found it missing.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    classified: u64,
-    arrived: u64,
-    sent: u64,
-    shaped: u64,
-    misrouted: u8,
-    bypassed: u8,
+pub(in crate::shaper) struct Counted {
+    pub classified: u64,
+    pub arrived: u64,
+    pub sent: u64,
+    pub shaped: u64,
+    pub misrouted: u8,
+    pub bypassed: u8,
 }
 
 /// State of the audit between two calls.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AuditState {
+pub(in crate::shaper) struct AuditState {
     /// Counters by direction; `None` until the first call.
     counted: [Option<Counted>; 2],
     /// Position in the order of groups at which the next call begins.
@@ -52,16 +54,60 @@ impl AuditState {
     pub fn restart(&mut self) {
         self.counted = [None; 2];
     }
+
+    /// Compares the counters of a direction with those of the last call.
+    pub fn judge(&mut self, direction: Direction, mut now: Counted) -> Verdict {
+        let d = direction.index();
+        let mut verdict = Verdict::default();
+        let Some(before) = self.counted[d] else {
+            self.counted[d] = Some(now);
+            return verdict;
+        };
+        let classified = now.classified.saturating_sub(before.classified);
+        let arrived = now.arrived.saturating_sub(before.arrived);
+        if classified >= MIN_JUDGED_PACKETS && arrived * 2 < classified {
+            now.misrouted = before.misrouted.saturating_add(1);
+        } else if classified < MIN_JUDGED_PACKETS {
+            // Too few to judge: the counters accumulate until there are enough.
+            now.misrouted = before.misrouted;
+            (now.classified, now.arrived) = (before.classified, before.arrived);
+        }
+        let sent = now.sent.saturating_sub(before.sent);
+        let shaped = now.shaped.saturating_sub(before.shaped);
+        if sent >= MIN_JUDGED_BYTES && shaped * 2 < sent {
+            now.bypassed = before.bypassed.saturating_add(1);
+        } else if sent < MIN_JUDGED_BYTES {
+            now.bypassed = before.bypassed;
+            (now.sent, now.shaped) = (before.sent, before.shaped);
+        }
+        self.counted[d] = Some(now);
+        verdict.bypassed = (now.bypassed >= AGREEING_CALLS).then_some((sent, shaped));
+        verdict.misrouted = (now.misrouted >= AGREEING_CALLS).then_some((classified, arrived));
+        verdict
+    }
+}
+
+/// Effects that are missing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(in crate::shaper) struct Verdict {
+    /// Bytes that the driver sent, and those that passed our qdisc.
+    pub bypassed: Option<(u64, u64)>,
+    /// Packets that were given a class, and those that arrived in classes.
+    pub misrouted: Option<(u64, u64)>,
 }
 
 pub(super) fn audit(plane: &mut HtbShaper) -> Result<Vec<Deviation>, Error> {
     let mut found = Vec::new();
     for direction in Direction::BOTH {
-        port(plane, direction, &mut found)?;
+        let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
+        let Port { index, name, .. } = &state.ports[direction.index()];
+        port(&mut plane.netlink, (*index, name), &mut found)?;
         limits(plane, direction, &mut found)?;
     }
     effects(plane, &mut found)?;
-    foreign::rules(plane, &mut found);
+    if let Some(state) = &plane.state {
+        foreign::rules(&state.rules, &mut found);
+    }
     foreign::filters(plane, &mut found)?;
     if let Some(state) = &mut plane.state {
         let groups = state.groups.iter().map(|g| g.len()).max().unwrap_or(0);
@@ -71,13 +117,15 @@ pub(super) fn audit(plane: &mut HtbShaper) -> Result<Vec<Deviation>, Error> {
 }
 
 /// Reports an interface that is a port of another one.
-fn port(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> Result<(), Error> {
-    let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
-    let port = &state.ports[way.index()];
-    let link = link::by_index(&mut plane.netlink, port.index, &port.name)?;
+pub(in crate::shaper) fn port(
+    netlink: &mut Netlink,
+    (index, name): (u32, &str),
+    found: &mut Vec<Deviation>,
+) -> Result<(), Error> {
+    let link = link::by_index(netlink, index, name)?;
     // A port of batman-adv carries batman-adv frames, which have no class of their own; a VRF is not a bridge.
     let Some(index) = link.controller else { return Ok(()) };
-    let Ok(controller) = link::by_index(&mut plane.netlink, index, "") else { return Ok(()) };
+    let Ok(controller) = link::by_index(netlink, index, "") else { return Ok(()) };
     if matches!(controller.kind.as_deref(), Some("bridge" | "bond" | "team" | "openvswitch")) {
         found.push(Deviation::Port { interface: link.name, controller: controller.name });
     }
@@ -159,39 +207,20 @@ fn effects(plane: &mut HtbShaper, found: &mut Vec<Deviation>) -> Result<(), Erro
         let state = plane.state.as_mut().ok_or(Error::NotInstalled)?;
         let port = &state.ports[d];
         let link = link::by_index(&mut plane.netlink, port.index, &port.name)?;
-        let mut now = Counted {
-            classified: counters.get(name).copied().unwrap_or(0),
-            arrived: aggregate.packets + u64::from(root.drops) + u64::from(root.queued_packets),
-            sent: link.counters.tx_bytes,
-            shaped: root.bytes,
-            ..Counted::default()
-        };
-        let Some(before) = state.watch.counted[d] else {
-            state.watch.counted[d] = Some(now);
-            continue;
-        };
-        let classified = now.classified.saturating_sub(before.classified);
-        let arrived = now.arrived.saturating_sub(before.arrived);
-        if classified >= MIN_JUDGED_PACKETS && arrived * 2 < classified {
-            now.misrouted = before.misrouted.saturating_add(1);
-        } else if classified < MIN_JUDGED_PACKETS {
-            // Too few to judge: the counters accumulate until there are enough.
-            now.misrouted = before.misrouted;
-            (now.classified, now.arrived) = (before.classified, before.arrived);
-        }
-        let sent = now.sent.saturating_sub(before.sent);
-        let shaped = now.shaped.saturating_sub(before.shaped);
-        if sent >= MIN_JUDGED_BYTES && shaped * 2 < sent {
-            now.bypassed = before.bypassed.saturating_add(1);
-        } else if sent < MIN_JUDGED_BYTES {
-            now.bypassed = before.bypassed;
-            (now.sent, now.shaped) = (before.sent, before.shaped);
-        }
-        state.watch.counted[d] = Some(now);
-        if now.bypassed >= AGREEING_CALLS {
+        let verdict = state.watch.judge(
+            direction,
+            Counted {
+                classified: counters.get(name).copied().unwrap_or(0),
+                arrived: aggregate.packets + u64::from(root.drops) + u64::from(root.queued_packets),
+                sent: link.counters.tx_bytes,
+                shaped: root.bytes,
+                ..Counted::default()
+            },
+        );
+        if let Some((sent, shaped)) = verdict.bypassed {
             found.push(Deviation::Bypassed { direction, sent, shaped });
         }
-        if now.misrouted >= AGREEING_CALLS {
+        if let Some((classified, arrived)) = verdict.misrouted {
             let grouped = !state.groups[d].is_empty();
             let replaced_by = state.available.after(state.classifier[d], grouped);
             if let Some(next) = replaced_by {

@@ -13,7 +13,8 @@ use super::{HtbShaper, Member, State, groups, ids, leaves, sides};
 use crate::error::Error;
 use crate::link::{self, Link};
 use crate::netlink::{Batch, Netlink};
-use crate::nft::{self, Maps, Rules, run::Table};
+use crate::nft::{self, Rules, run::Table};
+use crate::shaper::rules::RulesInForce;
 use crate::shaper::*;
 use crate::tc::htb::Class;
 use crate::tc::stats::Dumped;
@@ -26,7 +27,6 @@ pub(super) fn install(plane: &mut HtbShaper, layout: &Layout) -> Result<Installe
     layout.check()?;
     plane.state = None;
     sides::check(&mut plane.netlink, layout)?;
-    let egress_hook = crate::probe::egress_hook();
     let links = [
         link::find(&mut plane.netlink, layout.mesh.name())?,
         link::find(&mut plane.netlink, layout.wired.name())?,
@@ -37,7 +37,7 @@ pub(super) fn install(plane: &mut HtbShaper, layout: &Layout) -> Result<Installe
     ];
     let adopted_tables = tables(layout, true)?;
     let adopted = roots.contains(&Root::Ours) || !adopted_tables.is_empty();
-    let built = build(plane, layout, &links, &roots, egress_hook, adopted);
+    let built = build(plane, layout, &links, &roots, adopted);
     if built.as_ref().is_err_and(|e| !e.is_busy()) && !adopted {
         // Nothing was there before, so all is removed. A busy call continues when it is repeated.
         let _ = remove(&mut plane.netlink, layout);
@@ -50,7 +50,6 @@ fn build(
     layout: &Layout,
     links: &[Link; 2],
     roots: &[Root; 2],
-    egress_hook: bool,
     adopted: bool,
 ) -> Result<Installed, Error> {
     let netlink = &mut plane.netlink;
@@ -63,9 +62,18 @@ fn build(
     let mut in_groups = [BTreeSet::new(), BTreeSet::new()];
     let mut ports = [0, 1].map(|side: usize| port(&links[side], layout.handle));
     for (side, port) in ports.iter().enumerate() {
-        if let Root::Default(kind) = &roots[side] {
-            replaced.push(format!("{}: {kind}", port.name));
-            put_root(netlink, port)?;
+        match &roots[side] {
+            Root::Default(kind) => {
+                replaced.push(format!("{}: {kind}", port.name));
+                put_root(netlink, port)?;
+            }
+            Root::Fq => {
+                drain(netlink, port);
+                detach(netlink, &links[side])?;
+                remove_root(netlink, port)?;
+                put_root(netlink, port)?;
+            }
+            Root::Ours | Root::Foreign { .. } => {}
         }
     }
     let available = Available::on(netlink, &ports[0]);
@@ -136,24 +144,12 @@ fn build(
         classifier[side] = held;
         notes.extend(note);
     }
-    if !egress_hook && layout.subscribers.iter().any(|s| !s.macs.is_empty()) {
-        notes.push(
-            "nftables has no egress hook here (Linux 5.16): downstream traffic is not classified by \
-             Ethernet address"
-                .into(),
-        );
+    if !crate::probe::egress_hook() && layout.subscribers.iter().any(|s| !s.macs.is_empty()) {
+        notes.push(NO_EGRESS_HOOK.into());
     }
-    let maps = Maps::of(&layout.subscribers);
-    let rules = Rules {
-        layout,
-        maps: &maps,
-        classifier,
-        egress_hook,
-        bypass: Handle::new(layout.handle, ids::BYPASS),
-        place: ports[0].place,
-        indexes: ports.each_ref().map(|p| p.index),
-    };
-    nft::run::apply(&rules.install())?;
+    let indexes = ports.each_ref().map(|p| p.index);
+    let rules =
+        RulesInForce::install(&mut plane.netfilter, layout, classifier, ports[0].place, indexes)?;
     let fresh = |s: &Subscriber| {
         let minor = s.class.0;
         let first = |d: usize| leaves.first(in_groups[d].len(), before[d].get(&minor).copied());
@@ -167,16 +163,12 @@ fn build(
         classifier,
         available,
         groups: in_groups.map(|g| g.into_iter().map(|g| (g, groups::TURN)).collect()),
-        egress_hook,
         members,
-        maps,
         ports,
         aggregate: [None; 2],
         retiring,
         seen: [(0, 0); 2],
-        rules: Default::default(),
-        generation: None,
-        foreign: Vec::new(),
+        rules,
         watch: Default::default(),
     };
     // Classes that were taken over have counted before; nftables' counters are new.
@@ -189,10 +181,26 @@ fn build(
         state.seen[side as usize] = (0, arrived);
     }
     plane.state = Some(state);
-    plane.count_rules()?;
     plane.renew()?;
     let headers = links.each_ref().map(|l| l.header);
-    Ok(Installed { leaf, classifier, adopted, swept, headers, replaced, notes })
+    let shaper = ShaperKind::Htb;
+    Ok(Installed { shaper, leaf, classifier, adopted, swept, headers, replaced, notes })
+}
+
+/// Removes our root qdisc from an interface after its packets have drained.
+pub(in crate::shaper) fn clear(
+    netlink: &mut Netlink,
+    link: &Link,
+    handle: u16,
+) -> Result<(), Error> {
+    let port = port(link, handle);
+    drain(netlink, &port);
+    remove_root(netlink, &port)
+}
+
+/// Removes the filter that sets departure times, which lifts its limits.
+fn detach(netlink: &mut Netlink, link: &Link) -> Result<(), Error> {
+    crate::bpf::hook::remove(netlink, link, &crate::shaper::edt::FILTER).map(drop)
 }
 
 /// Returns an interface with our tree on it, all classes in that of the root.
@@ -217,7 +225,7 @@ pub(super) fn put_root(netlink: &mut Netlink, port: &Port) -> Result<(), Error> 
 
 pub(super) fn remove_root(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
     let head = Head::new(port.index, port.root(), Handle::ROOT);
-    let what = || format!("removing HTB from {}", port.name);
+    let what = || format!("removing our root qdisc from {}", port.name);
     netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))
 }
 
@@ -273,6 +281,7 @@ pub(super) fn lift(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> 
         let lifted = match link::find(netlink, interface.name()) {
             Ok(link) => match root(netlink, &link, layout.handle) {
                 Ok(Root::Ours) => lift_on(netlink, &port(&link, layout.handle)),
+                Ok(Root::Fq) => detach(netlink, &link),
                 other => other.map(drop),
             },
             Err(Error::NoInterface(_)) => Ok(()),
@@ -283,14 +292,14 @@ pub(super) fn lift(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> 
     result
 }
 
-pub(super) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, Error> {
+pub(in crate::shaper) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, Error> {
     let mut removed = Removed::default();
     let mut result = Ok(());
     // Removing a queueing discipline drops the packets that wait in it.
     let drain_ours = |netlink: &mut Netlink| {
         for interface in [&layout.mesh, &layout.wired] {
             let Ok(link) = link::find(netlink, interface.name()) else { continue };
-            if matches!(root(netlink, &link, layout.handle), Ok(Root::Ours)) {
+            if matches!(root(netlink, &link, layout.handle), Ok(Root::Ours | Root::Fq)) {
                 drain(netlink, &port(&link, layout.handle));
             }
         }
@@ -316,10 +325,13 @@ pub(super) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, 
         let found = link::find(netlink, interface.name())
             .and_then(|link| Ok((root(netlink, &link, layout.handle)?, link)));
         match found {
-            Ok((Root::Ours, link)) => match remove_root(netlink, &port(&link, layout.handle)) {
-                Ok(()) => removed.qdiscs.push(interface.to_string()),
-                Err(e) => result = result.and(Err(e)),
-            },
+            Ok((Root::Ours | Root::Fq, link)) => {
+                result = result.and(detach(netlink, &link));
+                match remove_root(netlink, &port(&link, layout.handle)) {
+                    Ok(()) => removed.qdiscs.push(interface.to_string()),
+                    Err(e) => result = result.and(Err(e)),
+                }
+            }
             Ok((Root::Foreign { kind, handle }, _)) => {
                 removed.kept.push(format!("{interface}: {kind} {handle}"));
             }

@@ -12,21 +12,27 @@ use crate::nft::{self, run::Table};
 use crate::shaper::{ClassId, Layout};
 use crate::tc::htb::Qdisc;
 use crate::tc::stats::Dumped;
-use crate::tc::{Handle, Head};
+use crate::tc::{Handle, Head, fq};
 
 /// Root qdisc of an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Root {
+pub(in crate::shaper) enum Root {
     /// Default qdisc of the kernel.
     Default(String),
     Ours,
+    /// Ours, of the data plane of departure times.
+    Fq,
     Foreign {
         kind: String,
         handle: Handle,
     },
 }
 
-pub(super) fn root(netlink: &mut Netlink, link: &Link, handle: u16) -> Result<Root, Error> {
+pub(in crate::shaper) fn root(
+    netlink: &mut Netlink,
+    link: &Link,
+    handle: u16,
+) -> Result<Root, Error> {
     let head = Head::new(link.index, Handle::NONE, Handle::ROOT);
     let ours = Handle::new(handle, 0);
     let read = |_, payload: &[u8]| {
@@ -34,6 +40,7 @@ pub(super) fn root(netlink: &mut Netlink, link: &Link, handle: u16) -> Result<Ro
         let there = dumped.head.handle;
         Some(match Qdisc::read(dumped.options) {
             _ if dumped.is_kernels_default() => Root::Default(dumped.kind.to_owned()),
+            _ if dumped.kind == fq::KIND && there == ours => Root::Fq,
             Some(options)
                 if dumped.kind == "htb" && there == ours && options.default == ids::UNMAPPED =>
             {
@@ -51,7 +58,11 @@ pub(super) fn root(netlink: &mut Netlink, link: &Link, handle: u16) -> Result<Ro
 }
 
 /// Refuses an interface with another program's root qdisc before anything is changed.
-pub(super) fn survey(netlink: &mut Netlink, link: &Link, handle: u16) -> Result<Root, Error> {
+pub(in crate::shaper) fn survey(
+    netlink: &mut Netlink,
+    link: &Link,
+    handle: u16,
+) -> Result<Root, Error> {
     match root(netlink, link, handle)? {
         Root::Foreign { kind, handle } => Err(Error::ForeignQdisc {
             interface: link.name.clone(),
@@ -63,7 +74,10 @@ pub(super) fn survey(netlink: &mut Netlink, link: &Link, handle: u16) -> Result<
 }
 
 /// Returns the nftables families in which our table exists.
-pub(super) fn tables(layout: &Layout, egress_hook: bool) -> Result<Vec<&'static str>, Error> {
+pub(in crate::shaper) fn tables(
+    layout: &Layout,
+    egress_hook: bool,
+) -> Result<Vec<&'static str>, Error> {
     let mut ours = Vec::new();
     let families: &[&str] = if egress_hook { &["inet", "netdev"] } else { &["inet"] };
     for &family in families {

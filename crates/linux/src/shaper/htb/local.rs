@@ -224,7 +224,7 @@ impl LocalShaper {
                     removed.kept.push(format!("{}: {kind} {handle}", link.name));
                     Ok(())
                 }
-                Ok(Root::Default(_)) => Ok(()),
+                Ok(Root::Default(_) | Root::Fq) => Ok(()),
                 Err(e) => Err(e),
             },
         };

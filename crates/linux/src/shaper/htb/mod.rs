@@ -13,16 +13,16 @@
 //! of classifiers, `leaves` queues in classes, `groups` trees below the root's, `place` placement of classes, `tree`
 //! messages and their errors.
 
-mod audit;
-mod build;
-mod find;
-mod foreign;
+pub(super) mod audit;
+pub(super) mod build;
+pub(super) mod find;
+pub(super) mod foreign;
 mod groups;
 mod leaves;
 pub(crate) mod local;
 pub(crate) mod next_hops;
 pub(crate) mod place;
-mod sides;
+pub(super) mod sides;
 mod tree;
 mod trial;
 
@@ -30,10 +30,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fairmesh_units::BitRate;
 
+use super::rules::RulesInForce;
 use super::*;
 use crate::link;
 use crate::netlink::{Batch, Netlink};
-use crate::nft::{self, Maps, Rules};
+use crate::nft;
 use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head, filter};
 use leaves::ClassParameters;
@@ -116,8 +117,6 @@ struct State {
     available: trial::Available,
     /// Groups that have a tree, with their quanta in bytes, by direction.
     groups: [BTreeMap<u16, u32>; 2],
-    egress_hook: bool,
-    maps: Maps,
     members: BTreeMap<u16, Member>,
     /// Aggregate limits, by direction.
     aggregate: [Option<BitRate>; 2],
@@ -125,14 +124,7 @@ struct State {
     retiring: [BTreeMap<u16, Option<LeafKind>>; 2],
     /// Last counters of `verify`: classified and arrived.
     seen: [(u64, u64); 2],
-    /// Rules in our tables.
-    rules: nft::alive::RuleSet,
-    /// Generation of the rule set after our last change.
-    ///
-    /// `None` if other programs may have changed it too.
-    generation: Option<u32>,
-    /// Rules of other programs that write our classes into packets, as of that generation.
-    foreign: Vec<nft::foreign::ForeignRule>,
+    rules: RulesInForce,
     watch: audit::AuditState,
 }
 
@@ -288,22 +280,14 @@ impl HtbShaper {
         }
         port.filter(&mut self.netlink, to, &groups)?;
         let before = core::mem::replace(&mut state.classifier[direction as usize], to);
-        if let Err(e) = nft::run::apply(&state.rules(&state.layout, &state.maps).install()) {
+        let State { rules, layout, classifier, .. } = &mut *state;
+        if let Err(e) = rules.put(&mut self.netfilter, layout, *classifier) {
             // The rules in force still write the field that the previous classifier reads.
-            state.classifier[direction as usize] = before;
+            classifier[direction as usize] = before;
             return Err(e);
         }
         state.seen = [(0, 0); 2];
         state.watch.restart();
-        self.count_rules()
-    }
-
-    /// Records the identity of the rules when they are in place.
-    fn count_rules(&mut self) -> Result<(), Error> {
-        let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
-        let families = Rules::table_families(state.egress_hook, &state.maps);
-        state.rules = nft::alive::rules(&mut self.netfilter, families, &state.layout.table)?;
-        state.generation = None;
         Ok(())
     }
 
@@ -340,48 +324,6 @@ impl HtbShaper {
     }
 }
 
-impl State {
-    /// Renews the limits.
-    fn keep(&self, netfilter: &mut Netlink) -> Result<(), Error> {
-        let families = Rules::table_families(self.egress_hook, &self.maps);
-        let indexes = self.ports.each_ref().map(|p| p.index);
-        nft::alive::renew(netfilter, families, &self.layout.table, &indexes, nft::LIFETIME)
-    }
-
-    fn rules<'a>(&self, layout: &'a Layout, maps: &'a Maps) -> Rules<'a> {
-        Rules {
-            layout,
-            maps,
-            classifier: self.classifier,
-            egress_hook: self.egress_hook,
-            bypass: Handle::new(layout.handle, ids::BYPASS),
-            place: self.ports[0].place,
-            indexes: self.ports.each_ref().map(|p| p.index),
-        }
-    }
-
-    /// Refuses changes of properties that are fixed while running.
-    fn refuse_fixed(&self, new: &Layout) -> Result<(), LayoutError> {
-        let old = &self.layout;
-        let what = if old.mesh != new.mesh || old.wired != new.wired {
-            "an interface"
-        } else if old.table != new.table {
-            "the table's name"
-        } else if old.handle != new.handle {
-            "the handle"
-        } else if (old.leaf, old.queue, old.delay_ms) != (new.leaf, new.queue, new.delay_ms) {
-            "the leaf queue"
-        } else if old.burst != new.burst {
-            "the burst"
-        } else if old.bypass != new.bypass {
-            "the bypass"
-        } else {
-            return Ok(());
-        };
-        Err(LayoutError::Fixed(what))
-    }
-}
-
 impl HtbShaper {
     /// Returns the obstacles for which [`Shaper::install`] would refuse; changes nothing.
     pub fn conflicts(&mut self, layout: &Layout) -> Vec<Error> {
@@ -409,7 +351,7 @@ impl Shaper for HtbShaper {
     fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error> {
         layout.check()?;
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
-        state.refuse_fixed(layout)?;
+        state.layout.refuse_fixed(layout)?;
         let mut relaid = Relaid::default();
         let old: BTreeMap<u16, &Subscriber> =
             state.layout.subscribers.iter().map(|s| (s.class.0, s)).collect();
@@ -439,7 +381,7 @@ impl Shaper for HtbShaper {
             leaves::make(&mut self.netlink, port, parameters, (&newcomers, &there), || {
                 // Thousands of classes take longer than limits last; the limits of the other subscribers must stay in
                 // force.
-                let _ = state.keep(&mut self.netfilter);
+                let _ = state.rules.keep(&mut self.netfilter, &layout.table);
             })?;
             for minor in &come {
                 state.retiring[d].remove(minor);
@@ -458,18 +400,11 @@ impl Shaper for HtbShaper {
             let refused = self.netlink.apply(&mut self.batch)?;
             port.refused(refused, "changing a class")?;
         }
-        let mut maps = Maps::of(&layout.subscribers);
-        maps.keep(&state.maps);
-        let rules = state.rules(layout, &maps);
-        if layout.unmapped == state.layout.unmapped {
-            nft::run::apply(&rules.change(&state.maps))?;
-        } else {
-            nft::run::apply(&rules.install())?;
-            // The counters of the rules restart.
+        let State { rules, layout: old, classifier, .. } = &mut *state;
+        if rules.change(&mut self.netfilter, (&*old, layout), *classifier)? {
             state.seen.iter_mut().for_each(|(classified, _)| *classified = 0);
             state.watch.restart();
         }
-        state.maps = maps;
         for direction in Direction::BOTH {
             let d = direction as usize;
             self.batch.clear();
@@ -493,7 +428,6 @@ impl Shaper for HtbShaper {
         }
         (relaid.added, relaid.removed) = (come.len(), gone.len());
         state.layout = layout.clone();
-        self.count_rules()?;
         Ok(relaid)
     }
 
@@ -688,36 +622,7 @@ impl Shaper for HtbShaper {
     fn renew(&mut self) -> Result<(), Error> {
         self.check_links()?;
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
-        let families = Rules::table_families(state.egress_hook, &state.maps);
-        let table = state.layout.table.clone();
-        let gone = || Error::RulesGone { table: table.clone() };
-        let before = nft::alive::generation(&mut self.netfilter)?;
-        match state.keep(&mut self.netfilter) {
-            Err(e) if e.errno() == Some(libc::ENOENT) => return Err(gone()),
-            other => other?,
-        }
-        if nft::alive::rules(&mut self.netfilter, families, &table)? != state.rules {
-            return Err(gone());
-        }
-        if state.generation != before {
-            // Another program has changed something. Rules are compared at every call, elements only now: there may be
-            // tens of thousands.
-            for &family in families {
-                if nft::alive::dormant(&mut self.netfilter, family, &table)? {
-                    return Err(gone());
-                }
-            }
-            if !state.rules(&state.layout, &state.maps).hold(&mut self.netfilter)? {
-                return Err(gone());
-            }
-            let place = state.ports[0].place;
-            state.foreign =
-                nft::foreign::find(&mut self.netfilter, &table, |class| place.owns(class))?;
-        }
-        let after = nft::alive::generation(&mut self.netfilter)?;
-        // Changes made meanwhile are checked at the next call.
-        state.generation = after.filter(|g| before.is_some_and(|b| b.wrapping_add(1) == *g));
-        Ok(())
+        state.rules.renew(&mut self.netfilter, &state.layout, state.classifier)
     }
 
     fn release(&mut self) -> Result<(), Error> {

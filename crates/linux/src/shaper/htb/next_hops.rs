@@ -283,7 +283,7 @@ impl NextHopShaper {
             Root::Foreign { kind, handle } => {
                 removed.kept.push(format!("{}: {kind} {handle}", link.name));
             }
-            Root::Default(_) => {}
+            Root::Default(_) | Root::Fq => {}
         }
         Ok(removed)
     }

@@ -17,7 +17,7 @@ const MAX_TRIED_ADDRESSES: usize = 3;
 /// Refuses a layout with exchanged interfaces.
 ///
 /// The mesh interface then leads out, and the wired interface to a subscriber.
-pub(super) fn check(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> {
+pub(in crate::shaper) fn check(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> {
     let mesh = link::find(netlink, layout.mesh.name())?.index;
     let wired = link::find(netlink, layout.wired.name())?.index;
     if route::towards(netlink, DEFAULT_ROUTE_ADDRESS)? != Some(mesh) {

@@ -40,7 +40,7 @@ pub(super) const OWN_PRIOS: [u16; 5] =
 
 /// An interface with our tree on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Port {
+pub(in crate::shaper) struct Port {
     pub name: String,
     pub index: u32,
     /// Our root qdisc and the placement of classes below it.
