@@ -47,7 +47,12 @@ start() {
 }
 
 [ -z "$(ours)" ] || fail "there is something of ours already: $(ours)"
-inside dpkg --install --force-depends --force-unsafe-io /run/package.deb > "$work/dpkg.log" 2>&1 || fail "$(cat "$work/dpkg.log")"
+# By apt, as an operator, if this machine has what the package depends on.
+install=(dpkg --install --force-depends --force-unsafe-io)
+if inside dpkg-query --show nftables iproute2 >/dev/null 2>&1 && command -v apt-get >/dev/null; then
+    install=(apt-get install --yes --no-install-recommends --option DPkg::Options::=--force-unsafe-io)
+fi
+inside "${install[@]}" /run/package.deb > "$work/dpkg.log" 2>&1 || fail "$(cat "$work/dpkg.log")"
 # As shipped, on a gateway with these interfaces.
 inside fairmesh-gateway check > "$work/check.log" 2>&1 || fail "check: $(cat "$work/check.log")"
 inside test -f /lib/systemd/system/fairmesh-gateway.service || fail "no unit"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests of the kernel's interfaces on Debian's stock kernels: the shipped static daemon and the test programs, in a
-# virtual machine for each kernel, both concurrently.
+# Tests of the kernel's interfaces on Debian's stock kernels: the Debian package and the test programs, in a virtual
+# machine for each kernel, both concurrently.
 #   test.sh [-k SERIES] [FILTER...]    by default 6.1 and 6.12; FILTER as of cargo test
 # FAIRMESH_KERNEL_PROGRAMS: test programs, separated by |, instead of all. FAIRMESH_MEDIUM_SECONDS: length of the
 # medium's measurements, s, by default 4. FAIRMESH_KERNEL_SKIP: further tests to leave out.
@@ -39,7 +39,7 @@ binary=$(CARGO=$cargo scripts/gateway.sh x86_64-unknown-linux-musl)
 stage=$dir/kernel/stage
 rm -rf "$stage"
 mkdir -p "$stage/lib"
-cp "$binary" "${binary%/*}/fairmesh-node" "$stage/"
+DEB_ARCH=amd64 CARGO=$cargo packaging/deb/build.sh "$binary" "$stage/debian" >/dev/null || fail "the Debian package does not build"
 cp scripts/kernel/inside.sh "$stage/"
 printf 'export FAIRMESH_MEDIUM_SECONDS=%q\nskip=%q\n' "${FAIRMESH_MEDIUM_SECONDS:-4}" "${FAIRMESH_KERNEL_SKIP:-}" > "$stage/environment"
 programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|conformance|plane|groups|rates|marks|edt|next_hops|radio|minstrel|gateway|kernel|system|root|medium'}

@@ -26,7 +26,7 @@ impl Routers {
     pub fn start(mesh: &Mesh, mode: &str, control: &str) -> Routers {
         let key = Path::new("/tmp/node.key");
         if !key.exists() {
-            sh("umask 077; /host/fairmesh-node key > /tmp/node.key");
+            sh("umask 077; fairmesh-node key > /tmp/node.key");
         }
         let mut daemons = Vec::new();
         for node in 0..mesh.nodes.len() {
@@ -36,7 +36,7 @@ impl Routers {
             let file = format!("{folder}/node.toml");
             fs::write(&file, config(node, role, mode, control)).unwrap();
             let mut run = Command::new("ip");
-            run.args(["netns", "exec", mesh.nodes[node].name(), "/host/fairmesh-node", "run"]);
+            run.args(["netns", "exec", mesh.nodes[node].name(), "fairmesh-node", "run"]);
             run.args(["--config", &file]);
             let log = fs::File::create(format!("{folder}/log")).unwrap();
             daemons.push(run.stdout(Stdio::null()).stderr(log).spawn().unwrap());
@@ -46,7 +46,7 @@ impl Routers {
 
     /// Returns the status of a router.
     pub fn status(&self, mesh: &Mesh, node: usize) -> serde_json::Value {
-        let line = format!("/host/fairmesh-node status --json --config /tmp/node{node}/node.toml");
+        let line = format!("fairmesh-node status --json --config /tmp/node{node}/node.toml");
         serde_json::from_str(&mesh.sh(node, &line)).unwrap()
     }
 
@@ -60,7 +60,7 @@ impl Routers {
         let start = Instant::now();
         for node in 0..mesh.nodes.len() {
             let line = format!(
-                "ip netns exec {} /host/fairmesh-node status --config /tmp/node{node}/node.toml",
+                "ip netns exec {} fairmesh-node status --config /tmp/node{node}/node.toml",
                 mesh.nodes[node].name()
             );
             while !Command::new("sh").args(["-c", &line]).output().unwrap().status.success() {
