@@ -597,7 +597,7 @@ fn sources_show_paths_as_far_as_they_know_them() {
     // The last one is of no daemon: on layer 2 its router may be any number of hops away.
     assert_eq!(paths(&routes), ["10.0.0.2/32 > gateway", "10.0.0.3/32 > 10.0.0.2/32…"]);
     let neigh = r#"[{"dst":"10.0.0.2","lladdr":"02:fc:00:00:00:02","state":["REACHABLE"]}]"#;
-    assert!(kernel::neighbours(neigh).unwrap().paths.is_empty());
+    assert!(kernel::neighbours(neigh, None).unwrap().paths.is_empty());
     let path = |last: u8, hops: u8| MeshPath {
         destination: MacAddr([2, 0xfc, 0, 0, 0, last]),
         next_hop: MacAddr([2, 0xfc, 0, 0, 0, 2]),
@@ -605,7 +605,7 @@ fn sources_show_paths_as_far_as_they_know_them() {
         hops: Some(hops),
     };
     assert_eq!(
-        paths(&kernel::paths(&[path(2, 1), path(3, 2)])),
+        paths(&kernel::paths(&[path(2, 1), path(3, 2)], &[])),
         ["02:fc:00:00:00:02 > gateway", "02:fc:00:00:00:03 > 02:fc:00:00:00:02"]
     );
 }
