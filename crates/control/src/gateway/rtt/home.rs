@@ -25,7 +25,7 @@ const LATE_AGES: core::ops::Range<f64> = 0.4..60.0;
 /// It rises by half in each control period.
 const USE_DECAY_TIME: f64 = 10.0;
 /// Time constant of a home's mean fullness and of the fraction of time with backlog, in s.
-const MEAN_TIME_CONSTANT: f64 = 20.0;
+pub(super) const MEAN_TIME_CONSTANT: f64 = 20.0;
 /// Multiple of its limit that a flood offers.
 ///
 /// No transport that responds to its losses loses half of its packets for [`FLOOD_TIME`].
@@ -34,7 +34,7 @@ const FLOOD_RATIO: f64 = 2.0;
 const FLOOD_TIME: f64 = 8.0;
 /// Time for which a flood exceeds its limit, in packets at its limit.
 const FLOOD_PACKETS: f64 = 30.0;
-/// Multiple of its limit up to which a flood's source keeps the limit.
+/// Multiple of its limit up to which traffic keeps the limit.
 const COMPLIANT_RATIO: f64 = 1.15;
 /// Multiple of its limit above which a limited source still floods.
 ///
@@ -124,6 +124,12 @@ pub(super) struct Home {
     pub signs: Option<PathSigns>,
     /// True if packets wait in its class, so that its limit is in effect.
     pub held: bool,
+    /// Rate of its bytes in this control period, in bit/s.
+    pub carried: f64,
+    /// True if more than its limit has passed, because limits are not in force.
+    pub unlimited: bool,
+    /// True if its counters were read in the last control period.
+    continuous: bool,
     /// Delay in the mesh, in s.
     delay: f64,
     /// Delay relative to that at the edge of the mesh's capacity.
@@ -190,6 +196,9 @@ impl Home {
             queued: 0,
             signs: None,
             held: false,
+            carried: 0.0,
+            unlimited: false,
+            continuous: false,
             delay: 0.0,
             fullness: 0.0,
             mean: 0.0,
@@ -244,6 +253,10 @@ impl Home {
         let sent = self.sent();
         let used = sent / (self.limit * elapsed).max(1.0);
         self.held = self.queued > 0;
+        self.carried = sent / elapsed;
+        // A change of the limit within the period, a burst and a packet's transmission pass beside it.
+        let most = COMPLIANT_RATIO * self.limit * elapsed + 3.0 * PACKET_BITS;
+        self.unlimited = self.class && self.continuous && !self.held && sent > most;
         self.silent = if sent > 0.0 { 0.0 } else { self.silent + elapsed };
         let trip = self.signs.and_then(|s| s.round_trip);
         self.round_trips = trip.map_or(0, |t| t.count);
@@ -292,7 +305,7 @@ impl Home {
         self.brings += (1.0 - (-elapsed / RATIO_TIME_CONSTANT).exp())
             * (brought.min(FLOOD_RATIO) - self.brings);
         let bound = if self.limited { RESIDUAL_FLOOD_RATIO } else { FLOOD_RATIO };
-        let more = self.class && brought > bound;
+        let more = self.class && brought > bound && !self.unlimited;
         let before = self.flood;
         self.over = (self.over + if more { elapsed } else { -elapsed }).max(0.0);
         let long = FLOOD_TIME.max(FLOOD_PACKETS * PACKET_BITS / self.limit.max(1.0));
@@ -325,6 +338,7 @@ impl Home {
 
     /// Ends a control period: discards its samples.
     pub fn settle(&mut self) {
+        self.continuous = self.is_sampled();
         for counter in [&mut self.bytes, &mut self.packets, &mut self.drops] {
             counter.settle();
         }

@@ -2,7 +2,7 @@
 
 use fairmesh_units::FlowId;
 
-use super::home::Home;
+use super::home::{Home, MEAN_TIME_CONSTANT};
 use super::objective::Objective;
 use super::{HALF_FULL, INITIAL_DIVISOR, PACKET_BITS};
 use crate::gateway::arc::bucket;
@@ -44,6 +44,10 @@ pub(super) struct Look {
     pub held: bool,
     pub late: bool,
     pub round_trips: u32,
+    /// Rate of all homes together at their mean cost, in bit/s.
+    pub carried: f64,
+    /// True if limits are not in force.
+    pub unlimited: bool,
     /// True if a home floods.
     ///
     /// Neither its limit nor lower limits of the others make the mesh emptier.
@@ -52,6 +56,8 @@ pub(super) struct Look {
 
 impl Look {
     pub fn add(&mut self, home: &Home) {
+        self.carried += home.cost * home.carried;
+        self.unlimited |= home.unlimited;
         if home.is_flood() {
             // Where an agent limits its source, its packets wait there and not in the mesh.
             self.flooded |= home.floods();
@@ -81,6 +87,8 @@ pub(super) enum Step {
     Blind,
     /// Lowering has not helped.
     Restored,
+    /// Limits are not in force.
+    Unlimited,
 }
 
 impl Step {
@@ -113,6 +121,11 @@ impl Step {
                 "{} each, by weight and plan: less has not made the delay shorter",
                 &[level],
             ),
+            Step::Unlimited => Reason::new(
+                "rtt.unlimited",
+                "{} each, by weight and plan: limits are not in force, and homes carry that on average",
+                &[level],
+            ),
         }
     }
 }
@@ -132,7 +145,11 @@ pub(super) struct Level {
     /// Rate of all homes together at their mean cost, in bit/s.
     capacity: f64,
     lowest: f64,
+    /// Capacity with which the search begins if homes carry less, in bit/s.
+    initial: f64,
     highest: f64,
+    /// True if limits were not in force in the last control period.
+    unlimited: bool,
     /// Fullness at the last sample.
     before: f64,
     /// True until a path has been full.
@@ -149,10 +166,13 @@ pub(super) struct Level {
 impl Level {
     /// `bounds.lower`: the capacity of the slowest link.
     pub fn new(bounds: Bounds) -> Self {
+        let initial = bounds.lower / INITIAL_DIVISOR;
         Level {
-            capacity: bounds.lower / INITIAL_DIVISOR,
+            capacity: initial,
             lowest: bounds.lowest,
+            initial,
             highest: bounds.upper,
+            unlimited: false,
             before: 0.0,
             begins: true,
             episode: None,
@@ -178,8 +198,28 @@ impl Level {
         Objective::level(self.capacity, homes).min(self.highest)
     }
 
+    /// Follows the rate that homes carry while limits are not in force.
+    ///
+    /// Limits then begin with the mean rate of the homes and fall from there: no home with less loses any of it.
+    fn follow(&mut self, look: &Look) -> Step {
+        let weight = match core::mem::replace(&mut self.unlimited, true) {
+            true => 1.0 - (-look.elapsed / MEAN_TIME_CONSTANT).exp(),
+            false => 1.0,
+        };
+        let carried = look.carried.clamp(self.initial, self.highest);
+        let change = weight * (carried - self.capacity);
+        self.capacity += if look.idle >= IDLE_AIR { change.max(0.0) } else { change };
+        (self.begins, self.before) = (true, look.fullest);
+        (self.episode, self.rest, self.rests) = (None, 0.0, 0);
+        Step::Unlimited
+    }
+
     /// Updates the level after a control period with `rate` per weight, in bit/s.
     pub fn step(&mut self, look: &Look, rate: f64) -> Step {
+        if look.unlimited {
+            return self.follow(look);
+        }
+        self.unlimited = false;
         let dt = look.elapsed;
         let full = look.fullest;
         let trouble = full > 1.0 || look.late;

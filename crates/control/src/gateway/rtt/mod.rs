@@ -340,7 +340,7 @@ impl Rtt {
             true => None,
         };
         let level = self.level.rate(&self.homes);
-        let found = look.fullest >= HALF_FULL;
+        let found = look.fullest >= HALF_FULL && !look.unlimited;
         let objective = self.objective.reason(level, &self.homes);
         let bounded = progress.bounded(now, found, step.reason(level, &look));
         self.progress = Some(bounded.with_objective(objective));

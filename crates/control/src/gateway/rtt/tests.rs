@@ -385,3 +385,50 @@ fn the_state_is_learning_until_a_home_is_half_full() {
     let later = bench.instance.control.progress().unwrap();
     assert_eq!((later.learning, later.since), (false, at(6)), "found once is found");
 }
+
+/// Samples of homes that carry these rates in kbit/s regardless of their limits.
+fn unlimited(b: &Bench, kbit: &[f64]) -> Vec<Seen> {
+    let seen = |(k, rate): (usize, &f64)| Seen {
+        used: 1e3 * rate / b.limits[k] as f64,
+        queued: 0,
+        ..busy(900)
+    };
+    kbit.iter().enumerate().map(seen).collect()
+}
+
+#[test]
+fn limits_begin_with_what_homes_carried_on_average_without_them() {
+    let mut b = Bench::new(&[0, 1, 2]);
+    let carried = [300.0, 150.0, 60.0];
+    for _ in 0..30 {
+        let seen = unlimited(&b, &carried);
+        b.second(&seen, None);
+    }
+    let progress = b.instance.control.progress().unwrap();
+    assert_eq!(progress.bound.map(|b| b.code), Some("rtt.unlimited"));
+    assert!(progress.learning, "nothing shows what the mesh carries under limits");
+    assert!((0..3).all(|f| !b.instance.control.floods(FlowId(f))), "no limit, no flood");
+    assert!(b.limits.iter().all(|l| (165_000..175_000).contains(l)), "{:?}", b.limits);
+    // In force: the delay of the mesh takes some seconds to go.
+    for _ in 0..5 {
+        let before = b.limits[0] as f64;
+        b.second(&[busy(900); 3], None);
+        assert!(b.limits[0] as f64 > 0.88 * before, "{before} {:?}", b.limits);
+    }
+    assert!(b.limits[2] > 60_000 && b.limits[1] > 90_000, "{:?}", b.limits);
+    assert!(b.reasons.iter().any(|r| r.contains("limits are not in force")), "{:?}", b.reasons);
+}
+
+#[test]
+fn a_report_that_comes_late_does_not_count_as_unlimited() {
+    let mut b = Bench::new(&[0, 1]);
+    b.seconds(10, &[busy(300); 2]);
+    let before = b.limits[0];
+    // The counters of two seconds at once, as another gateway's may come.
+    let now = b.now + Span::from_secs(1);
+    b.instance.control.on(now, &Event::Deadline, &mut Actions::new());
+    b.now = now;
+    b.second(&[Seen { used: 2.0, queued: 0, ..busy(300) }; 2], None);
+    assert!(b.limits[0] <= before + before / 10, "{before} {:?}", b.limits);
+    assert!(!b.reasons.iter().any(|r| r.contains("not in force")), "{:?}", b.reasons);
+}
