@@ -1,4 +1,4 @@
-//! Measures the change from observing to limits: what each home loses in the seconds after it.
+//! Measures the loss of each home in the seconds after a control's limits come into force.
 //!
 //! Arguments: `rtt_start FAMILY FIRST END [CONTROL]`, such as `rtt_start random 60 66 rtt`. Up to 60 s the control
 //! computes limits that are not set, as the daemon in mode `observe`; the run ends at 180 s. A home is harmed while its
@@ -181,7 +181,7 @@ fn mean(home: &[f64], from: usize, to: usize) -> f64 {
     part.iter().sum::<f64>() / part.len().max(1) as f64
 }
 
-/// Returns the longest time for which a home is below 80 % of its goodput before, or at the end if that is less, in s.
+/// Returns the longest time of harm of a home in the minute after the change, in s.
 fn harmed(home: &[f64], settled: f64) -> usize {
     let least = 0.8 * mean(home, APPLY - 30, APPLY).min(settled);
     let (mut longest, mut now) = (0, 0);

@@ -7,24 +7,10 @@
 use fairmesh_units::{NodeId, Span};
 
 use super::home::Home;
+use super::tuning::Tuning;
 use crate::gateway::arc::bucket;
 use crate::sources::agent::codec::Order;
 use crate::{Actions, Reason, Value};
-
-/// Number of messages in the time after which an agent drops a limit.
-///
-/// Until the source keeps its limit, a message is sent in each control period.
-const RENEWALS: f64 = 4.0;
-/// Time without effect after which the node counts as one without agent, in s.
-const UNRESPONSIVE_TIMEOUT: f64 = 20.0;
-/// Time between messages to a node that counts as one without agent, in s.
-const UNRESPONSIVE_INTERVAL: f64 = 10.0;
-/// Time for which a source must keep its limit to count as limited, in s.
-///
-/// The rate of traffic over the air varies.
-const COMPLIANCE_TIME: f64 = 2.0;
-/// Time for which a limited source must exceed its limit to count as unlimited again, in s.
-const VIOLATION_TIME: f64 = 5.0;
 
 /// A node with a flood.
 #[derive(Clone, Debug)]
@@ -48,12 +34,13 @@ pub(super) struct Agents {
     keep: Span,
     /// Number of the last message.
     number: u32,
+    tuning: &'static Tuning,
     sources: Vec<Source>,
 }
 
 impl Agents {
-    pub fn new(on: bool, keep: Span) -> Self {
-        Agents { on, keep, number: 0, sources: Vec::new() }
+    pub fn new(on: bool, keep: Span, tuning: &'static Tuning) -> Self {
+        Agents { on, keep, number: 0, tuning, sources: Vec::new() }
     }
 
     /// Follows the floods, and marks the affected homes.
@@ -69,8 +56,9 @@ impl Agents {
                 false => source.kept.min(0.0) - elapsed,
             };
             let before = source.limited;
-            source.limited =
-                self.on && source.kept >= if before { -VIOLATION_TIME } else { COMPLIANCE_TIME };
+            source.limited = self.on
+                && source.kept
+                    >= if before { -self.tuning.violation_time } else { self.tuning.ratio_time };
             let node = Value::Node(source.node);
             if source.limited && !before {
                 source.deaf = false;
@@ -81,7 +69,7 @@ impl Agents {
             } else if !source.limited
                 && self.on
                 && !source.deaf
-                && source.asked > UNRESPONSIVE_TIMEOUT
+                && source.asked > self.tuning.mean_time
             {
                 source.deaf = true;
                 let text = "node {} does not limit its flood: no agent responds there";
@@ -121,9 +109,9 @@ impl Agents {
                 continue;
             }
             source.next = match (source.limited, source.deaf) {
-                (true, _) => self.keep.as_secs_f64() / RENEWALS,
+                (true, _) => self.keep.as_secs_f64() / self.tuning.renewals,
                 (false, false) => 0.0,
-                (false, true) => UNRESPONSIVE_INTERVAL,
+                (false, true) => self.tuning.decay_time,
             };
             self.number = self.number.wrapping_add(1);
             let own = |h: &&Home| h.node == Some(source.node) && h.upstream != Some(false);

@@ -2,56 +2,15 @@
 
 use fairmesh_units::{FlowId, NodeId, Span};
 
-use super::{MIN_CHANGE, PACKET_BITS};
+use super::PACKET_BITS;
+use super::tuning::Tuning;
 use crate::PathSigns;
 
-/// Delay at the edge of the mesh's capacity, in packets on the slowest link.
+/// Longest timeout of TCP, in s (RFC 6298 §2.4).
 ///
-/// It is a queue of a packet at each hop and its neighbours.
-const EDGE_DELAY_PACKETS: f64 = 12.0;
-/// Delay at the edge of the mesh's capacity, in minimum round trips.
-const EDGE_DELAY_ROUND_TRIPS: f64 = 8.0;
-/// Time in which a delay without new round trips fades, in s.
-///
-/// A burst at the start must not count for minutes.
-const DELAY_FADE_TIME: f64 = 5.0;
-/// Ages of an unanswered packet between which it is late, in s.
-///
-/// TCP's timeouts reach 60 s (RFC 6298 §2.4), and an acknowledgement that is withheld must not limit all
-/// homes for longer.
-const LATE_AGES: core::ops::Range<f64> = 0.4..60.0;
-/// Time over which a home's use of the level falls when it uses less, in s.
-///
-/// It rises by half in each control period.
-const USE_DECAY_TIME: f64 = 10.0;
-/// Time constant of a home's mean fullness and of the fraction of time with backlog, in s.
-pub(super) const MEAN_TIME_CONSTANT: f64 = 20.0;
-/// Multiple of its limit that a flood offers.
-///
-/// No transport that responds to its losses loses half of its packets for [`FLOOD_TIME`].
-const FLOOD_RATIO: f64 = 2.0;
-/// Time for which a flood exceeds its limit, in s.
-const FLOOD_TIME: f64 = 8.0;
-/// Time for which a flood exceeds its limit, in packets at its limit.
-const FLOOD_PACKETS: f64 = 30.0;
-/// Multiple of its limit up to which traffic keeps the limit.
-const COMPLIANT_RATIO: f64 = 1.15;
-/// Multiple of its limit above which a limited source still floods.
-///
-/// An agent passes as much as the limit.
-const RESIDUAL_FLOOD_RATIO: f64 = 0.3;
-/// Time constant of the mean of that multiple, in s.
-const RATIO_TIME_CONSTANT: f64 = 2.0;
-/// Fraction of a home's share for its other traffic beside an unlimited flood.
-///
-/// It applies while the flood is not limited at its source.
-const OTHER_TRAFFIC_SHARE: f64 = 0.25;
-/// Idle time after which a home has ended, in s.
-const IDLE_TIMEOUT: f64 = 4.0;
-/// Idle time after which a home in trouble has ended, in s.
-///
-/// TCP's timeouts last longer there.
-const TROUBLED_IDLE_TIMEOUT: f64 = 30.0;
+/// A packet without an answer for longer limits no other home: its acknowledgement is withheld. The level does not
+/// fall for that time, doubled up to eight times, after a fall without use.
+pub(super) const MAX_TIMEOUT: f64 = 60.0;
 
 /// Delay of a home at the edge of the mesh's capacity.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -60,11 +19,13 @@ pub(super) struct Edge {
     pub packet: f64,
     /// Longest delay that is allowed, in s.
     pub longest: f64,
+    pub tuning: &'static Tuning,
 }
 
 impl Edge {
     fn delay(&self, base: f64) -> f64 {
-        (EDGE_DELAY_PACKETS * self.packet + EDGE_DELAY_ROUND_TRIPS * base).min(self.longest)
+        let t = self.tuning;
+        (t.edge_delay_packets * self.packet + t.edge_delay_round_trips * base).min(self.longest)
     }
 }
 
@@ -78,6 +39,7 @@ pub(super) struct Counter {
 /// A home in one direction.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
+    tuning: &'static Tuning,
     pub flow: FlowId,
     /// Node of the mesh that its packets come from or go to; `None` where it is not known.
     pub node: Option<NodeId>,
@@ -149,7 +111,9 @@ pub(super) struct Home {
     flood: bool,
     /// True if it has become a flood or ceased to be one in this control period.
     pub renamed: bool,
-    /// Mean multiple of its limit that it offers; each second counts at most [`FLOOD_RATIO`].
+    /// Mean multiple of its limit that it offers.
+    ///
+    /// Each second counts at most [`Tuning::flood_ratio`].
     brings: f64,
     /// True for a flood with a source that keeps the limit.
     pub limited: bool,
@@ -172,8 +136,9 @@ impl Counter {
 }
 
 impl Home {
-    pub fn new(flow: FlowId) -> Self {
+    pub fn new(flow: FlowId, tuning: &'static Tuning) -> Self {
         Home {
+            tuning,
             flow,
             node: None,
             upstream: None,
@@ -212,7 +177,7 @@ impl Home {
             brings: 0.0,
             limited: false,
             beside: false,
-            silent: IDLE_TIMEOUT,
+            silent: tuning.idle_timeout,
             troubled: false,
         }
     }
@@ -232,9 +197,9 @@ impl Home {
             level * self.part()
         };
         let share = (fair * self.raised).min(most.max(level * self.weight));
-        let share = if self.beside { OTHER_TRAFFIC_SHARE * share } else { share };
+        let share = if self.beside { self.tuning.other_traffic_share * share } else { share };
         let limit = share.min(self.ceiling).max(self.guarantee).max(1.0);
-        let changed = (limit - self.limit).abs() > MIN_CHANGE * self.limit;
+        let changed = (limit - self.limit).abs() > self.tuning.min_change * self.limit;
         if changed {
             self.limit = limit;
         }
@@ -255,7 +220,7 @@ impl Home {
         self.held = self.queued > 0;
         self.carried = sent / elapsed;
         // A change of the limit within the period, a burst and a packet's transmission pass beside it.
-        let most = COMPLIANT_RATIO * self.limit * elapsed + 3.0 * PACKET_BITS;
+        let most = self.tuning.compliant_ratio * self.limit * elapsed + 3.0 * PACKET_BITS;
         self.unlimited = self.class && self.continuous && !self.held && sent > most;
         self.silent = if sent > 0.0 { 0.0 } else { self.silent + elapsed };
         let trip = self.signs.and_then(|s| s.round_trip);
@@ -268,7 +233,7 @@ impl Home {
                 self.fullness = self.delay / edge.delay(base);
             }
             None => {
-                let fade = (-elapsed / DELAY_FADE_TIME).exp();
+                let fade = (-elapsed / self.tuning.delay_fade_time).exp();
                 (self.delay, self.fullness) = (self.delay * fade, self.fullness * fade);
             }
         }
@@ -278,17 +243,23 @@ impl Home {
         } else if self.silent < 1.5 * elapsed {
             self.troubled |= self.fullness > 1.0 || self.late;
         }
-        let ended = self.silent > if self.troubled { TROUBLED_IDLE_TIMEOUT } else { IDLE_TIMEOUT };
+        let ended = self.silent
+            > if self.troubled {
+                self.tuning.troubled_idle_timeout
+            } else {
+                self.tuning.idle_timeout
+            };
         if ended {
             let active = self.active;
             self.leave();
             self.active = active;
         }
-        let weight = 1.0 - (-elapsed / MEAN_TIME_CONSTANT).exp();
+        let weight = 1.0 - (-elapsed / self.tuning.mean_time).exp();
         self.mean += weight * (self.fullness - self.mean);
         self.held_part += weight * (f64::from(u8::from(self.held)) - self.held_part);
         let now = if self.held || used > 0.5 || self.troubled { 1.0 } else { used.min(1.0) };
-        let weight = if now > self.active { 0.5 } else { 1.0 - (-elapsed / USE_DECAY_TIME).exp() };
+        let weight =
+            if now > self.active { 0.5 } else { 1.0 - (-elapsed / self.tuning.decay_time).exp() };
         self.active += weight * (now - self.active);
     }
 
@@ -302,15 +273,19 @@ impl Home {
         let passed = self.packets.moved().max(1) as f64;
         let dropped = self.drops.moved() as f64 * self.sent() / passed;
         let brought = (self.sent() + dropped) / (self.limit * elapsed).max(1.0);
-        self.brings += (1.0 - (-elapsed / RATIO_TIME_CONSTANT).exp())
-            * (brought.min(FLOOD_RATIO) - self.brings);
-        let bound = if self.limited { RESIDUAL_FLOOD_RATIO } else { FLOOD_RATIO };
+        self.brings += (1.0 - (-elapsed / self.tuning.ratio_time).exp())
+            * (brought.min(self.tuning.flood_ratio) - self.brings);
+        let bound =
+            if self.limited { self.tuning.residual_flood_ratio } else { self.tuning.flood_ratio };
         let more = self.class && brought > bound && !self.unlimited;
         let before = self.flood;
         self.over = (self.over + if more { elapsed } else { -elapsed }).max(0.0);
-        let long = FLOOD_TIME.max(FLOOD_PACKETS * PACKET_BITS / self.limit.max(1.0));
+        let long = self
+            .tuning
+            .flood_time
+            .max(self.tuning.flood_packets * PACKET_BITS / self.limit.max(1.0));
         self.flood = if before { self.over > 0.0 } else { self.over >= long };
-        self.over = self.over.min(if self.flood { FLOOD_TIME } else { long });
+        self.over = self.over.min(if self.flood { self.tuning.flood_time } else { long });
         self.renamed |= self.flood != before;
     }
 
@@ -328,7 +303,7 @@ impl Home {
 
     /// True if it offers no more than its limit.
     pub fn keeps(&self) -> bool {
-        self.brings <= COMPLIANT_RATIO
+        self.brings <= self.tuning.compliant_ratio
     }
 
     /// True if its counters were read in this control period.
@@ -356,6 +331,6 @@ impl Home {
     fn wait(&mut self, base: f64) {
         let oldest = self.signs.and_then(|s| s.oldest).filter(|_| !self.held);
         let age = (oldest.unwrap_or(Span::ZERO).as_secs_f64() - base).max(0.0);
-        self.late = LATE_AGES.contains(&age);
+        self.late = (self.tuning.late_age..MAX_TIMEOUT).contains(&age);
     }
 }

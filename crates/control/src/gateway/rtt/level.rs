@@ -2,33 +2,13 @@
 
 use fairmesh_units::FlowId;
 
-use super::home::{Home, MEAN_TIME_CONSTANT};
+use super::PACKET_BITS;
+use super::home::{Home, MAX_TIMEOUT};
 use super::objective::Objective;
-use super::{HALF_FULL, INITIAL_DIVISOR, PACKET_BITS};
+use super::tuning::Tuning;
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::{Reason, Value};
-
-/// Growth of the level where nothing is full, per s.
-const GAIN: f64 = 0.04;
-/// Gain of the change of fullness: delay integrates overload, so this term damps the loop.
-const DAMPING: f64 = 0.2;
-/// Largest step of a control period, and growth until the first path is half full, per s.
-const MAX_STEP: f64 = 0.12;
-/// Idle fraction of the gateway's air above which the level does not fall.
-const IDLE_AIR: f64 = 0.75;
-/// Fastest fall in an episode of overload, in 1/s.
-const MAX_FALL_RATE: f64 = 0.1;
-/// Fraction to which the level may fall before the fall counts as useless.
-const USELESS_FALL: f64 = 1.0 / 3.0;
-/// Time after which a fall may count as useless, in packets of a home.
-const USELESS_FALL_PACKETS: f64 = 40.0;
-/// Time without a fall after a useless one, s; it doubles up to eight times.
-const USELESS_FALL_PAUSE: f64 = 60.0;
-/// Time without overload after which earlier episodes no longer count, in s.
-const EPISODE_RESET_TIME: f64 = 20.0;
-/// Time without any round trip after which the level does not rise, in s.
-const ROUND_TRIP_TIMEOUT: f64 = 10.0;
 
 /// State of all homes in a control period.
 #[derive(Clone, Copy, Default, Debug)]
@@ -142,6 +122,7 @@ struct Episode {
 /// The search.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
+    tuning: &'static Tuning,
     /// Rate of all homes together at their mean cost, in bit/s.
     capacity: f64,
     lowest: f64,
@@ -165,9 +146,10 @@ pub(super) struct Level {
 
 impl Level {
     /// `bounds.lower`: the capacity of the slowest link.
-    pub fn new(bounds: Bounds) -> Self {
-        let initial = bounds.lower / INITIAL_DIVISOR;
+    pub fn new(bounds: Bounds, tuning: &'static Tuning) -> Self {
+        let initial = bounds.lower / tuning.initial_divisor;
         Level {
+            tuning,
             capacity: initial,
             lowest: bounds.lowest,
             initial,
@@ -203,12 +185,12 @@ impl Level {
     /// Limits then begin with the mean rate of the homes and fall from there: no home with less loses any of it.
     fn follow(&mut self, look: &Look) -> Step {
         let weight = match core::mem::replace(&mut self.unlimited, true) {
-            true => 1.0 - (-look.elapsed / MEAN_TIME_CONSTANT).exp(),
+            true => 1.0 - (-look.elapsed / self.tuning.mean_time).exp(),
             false => 1.0,
         };
         let carried = look.carried.clamp(self.initial, self.highest);
         let change = weight * (carried - self.capacity);
-        self.capacity += if look.idle >= IDLE_AIR { change.max(0.0) } else { change };
+        self.capacity += if look.idle >= self.tuning.idle_air { change.max(0.0) } else { change };
         (self.begins, self.before) = (true, look.fullest);
         (self.episode, self.rest, self.rests) = (None, 0.0, 0);
         Step::Unlimited
@@ -220,19 +202,19 @@ impl Level {
             return self.follow(look);
         }
         self.unlimited = false;
-        let dt = look.elapsed;
+        let (t, dt) = (self.tuning, look.elapsed);
         let full = look.fullest;
         let trouble = full > 1.0 || look.late;
         self.blind = if look.round_trips > 0 { 0.0 } else { self.blind + dt };
-        self.begins &= full < HALF_FULL && !look.late;
-        let gain = if self.begins { MAX_STEP } else { GAIN };
+        self.begins &= full < t.half_full && !look.late;
+        let gain = if self.begins { t.max_step } else { t.gain };
         let change = (full - self.before).clamp(-1.0, 2.0);
         self.before = full;
-        let mut x = dt * (gain * (1.0 - full) - DAMPING * change).clamp(-MAX_STEP, MAX_STEP);
+        let mut x = dt * (gain * (1.0 - full) - t.damping * change).clamp(-t.max_step, t.max_step);
         let mut step = Step::Fullest;
         let hold = if look.late {
             Some(Step::Late)
-        } else if self.blind >= ROUND_TRIP_TIMEOUT {
+        } else if self.blind >= t.decay_time {
             Some(Step::Blind)
         } else {
             (!look.held).then_some(Step::NoneHeld)
@@ -240,7 +222,7 @@ impl Level {
         if let Some(why) = hold.filter(|_| x > 0.0) {
             (x, step) = (0.0, why);
         }
-        if look.idle >= IDLE_AIR || look.flooded {
+        if look.idle >= t.idle_air || look.flooded {
             x = x.max(0.0);
         }
         let mut capacity = self.capacity * x.exp();
@@ -251,11 +233,11 @@ impl Level {
             let from = self.capacity;
             let episode = self.episode.get_or_insert(Episode { age: 0.0, from });
             episode.age += dt;
-            capacity = capacity.max(episode.from * (-MAX_FALL_RATE * episode.age).exp());
-            let sure = episode.age > USELESS_FALL_PACKETS * PACKET_BITS / rate.max(1.0);
-            if capacity < USELESS_FALL * episode.from && full > 1.0 && sure {
+            capacity = capacity.max(episode.from * (-t.max_fall_rate * episode.age).exp());
+            let sure = episode.age > t.effect_packets * PACKET_BITS / rate.max(1.0);
+            if capacity < t.useless_fall * episode.from && full > 1.0 && sure {
                 capacity = episode.from;
-                self.rest = USELESS_FALL_PAUSE * f64::from(1 << self.rests.min(3));
+                self.rest = MAX_TIMEOUT * f64::from(1 << self.rests.min(3));
                 (self.rests, self.episode, step) = (self.rests + 1, None, Step::Restored);
             }
         }
@@ -263,7 +245,7 @@ impl Level {
         if self.good > 1.0 {
             self.episode = None;
         }
-        if self.good > EPISODE_RESET_TIME {
+        if self.good > t.mean_time {
             self.rests = 0;
         }
         self.capacity = capacity.clamp(self.lowest, self.highest);

@@ -15,6 +15,7 @@ mod home;
 mod level;
 mod objective;
 mod raise;
+mod tuning;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
@@ -23,6 +24,7 @@ use self::home::{Edge, Home};
 use self::level::{Level, Look, Step};
 use self::objective::Objective;
 use self::raise::{Outcome, Raise};
+use self::tuning::Tuning;
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::gateway::peers;
@@ -37,20 +39,6 @@ use crate::{
 
 /// Bits of a full packet.
 const PACKET_BITS: f64 = 12_000.0;
-/// Divisor of the slowest link's capacity at the start: half of the capacity of a long chain.
-const INITIAL_DIVISOR: f64 = 6.0;
-/// Relative change from which a limit is set again.
-const MIN_CHANGE: f64 = 0.004;
-/// Fullness of the fullest home from which a path counts as in use and the level as found.
-const HALF_FULL: f64 = 0.5;
-/// Missed control periods above which counters give no information.
-///
-/// Causes are a suspended machine and a clock that was set.
-const MAX_MISSED_PERIODS: f64 = 8.0;
-/// Queue of a class in time at its first limit, in s.
-const QUEUE_TIME: f64 = 2.4;
-/// Minimum queue of a class in packets.
-const MIN_QUEUE: u32 = 8;
 
 options! {
     /// Options of `rtt`.
@@ -76,7 +64,25 @@ options! {
 pub(crate) fn definition() -> Definition {
     let about = "the gateway holds all homes at one rate, as high as the round trip through the mesh allows";
     Definition::new("rtt", about, Origin::ours("TCP Vegas, CAKE autorate"))
-        .with_options(needs, start)
+        .with_options(needs, |options, setting| start(options, &tuning::SHIPPED, setting))
+}
+
+/// Returns names and values of the constants of `rtt`.
+pub fn rtt_constants() -> Vec<(&'static str, f64)> {
+    Tuning::list()
+}
+
+/// Returns `rtt` under another name, with a constant multiplied by a factor.
+///
+/// It is for studies of sensitivity. `None` if there is no such constant.
+pub fn rtt_moved(name: String, constant: &str, factor: f64) -> Option<Definition> {
+    // Definitions live as long as the program, and a study has a few hundred.
+    let tuning: &'static Tuning = Box::leak(Box::new(Tuning::moved(constant, factor)?));
+    let about = format!("rtt with {factor} times its constant {constant}");
+    let build = move |options: &Options, setting| start(options, tuning, setting);
+    let revision = format!("{} {constant} {factor}", env!("CARGO_PKG_VERSION"));
+    let moved = Definition::new(name, about, Origin::ours("")).with_revision(revision);
+    Some(moved.with_options(needs, build))
 }
 
 fn needs(options: &Options) -> Vec<Needs> {
@@ -108,9 +114,13 @@ fn needs(options: &Options) -> Vec<Needs> {
     vec![gateway, agent]
 }
 
-fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+fn start(
+    options: &Options,
+    tuning: &'static Tuning,
+    setting: Setting,
+) -> Result<Instance, Refusal> {
     if !options.peers {
-        return build(options, setting);
+        return build(options, tuning, setting);
     }
     if options.agents {
         let text = "`rtt+agents+peers`: a gateway reaches the agents of its own homes only";
@@ -121,9 +131,9 @@ fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         return Err(Refusal::new("rtt.topology-of-peers", text, &[]));
     }
     let plain = *options;
-    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * INITIAL_DIVISOR)?;
+    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * tuning.initial_divisor)?;
     peers::start(peers::codes!("rtt"), setting, options.look, bounds, move |setting| {
-        build(&plain, setting)
+        build(&plain, tuning, setting)
     })
 }
 
@@ -147,12 +157,17 @@ fn objective(options: &Options) -> Result<Objective, Refusal> {
     Ok(objective)
 }
 
-fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+fn build(
+    options: &Options,
+    tuning: &'static Tuning,
+    setting: Setting,
+) -> Result<Instance, Refusal> {
     if options.agents && setting.site.agent {
         return Ok(agent::build());
     }
-    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * INITIAL_DIVISOR)?;
-    let edge = Edge { packet: PACKET_BITS / bounds.lower, longest: options.delay.as_secs_f64() };
+    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * tuning.initial_divisor)?;
+    let packet = PACKET_BITS / bounds.lower;
+    let edge = Edge { packet, longest: options.delay.as_secs_f64(), tuning };
     let mut control = Rtt {
         look: options.look,
         bounds,
@@ -161,9 +176,9 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         objective: objective(options)?,
         homes: Vec::new(),
         promised: 0,
-        level: Level::new(bounds),
-        raise: Raise::default(),
-        agents: Agents::new(options.agents, options.keep),
+        level: Level::new(bounds, tuning),
+        raise: Raise::new(tuning),
+        agents: Agents::new(options.agents, options.keep, tuning),
         blind: false,
         air: Air::default(),
         looked: None,
@@ -178,7 +193,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     }
     control.divide();
     let level = control.level.rate(&control.homes);
-    let packets = ((QUEUE_TIME * level / PACKET_BITS) as u32).max(MIN_QUEUE).min(options.queue);
+    let packets = (tuning.queue_time * level / PACKET_BITS) as u32;
+    let packets = packets.max(tuning.min_queue as u32).min(options.queue);
     let template = ClassPlan {
         class: Class::Flow(FlowId(0)),
         limit: Limit::None,
@@ -255,7 +271,7 @@ impl Rtt {
         let at = match self.homes.binary_search_by_key(&flow, |h| h.flow) {
             Ok(at) => at,
             Err(at) => {
-                self.homes.insert(at, Home::new(flow));
+                self.homes.insert(at, Home::new(flow, self.edge.tuning));
                 at
             }
         };
@@ -317,7 +333,8 @@ impl Rtt {
         let elapsed = self.looked.map_or(0.0, |last| now.since(last).as_secs_f64());
         self.looked = Some(now);
         let progress = *self.progress.get_or_insert(Progress::learning(now));
-        let credible = elapsed > 0.0 && elapsed <= MAX_MISSED_PERIODS * self.look.as_secs_f64();
+        let credible =
+            elapsed > 0.0 && elapsed <= self.edge.tuning.decay_time + self.look.as_secs_f64();
         let mut look = Look { elapsed, idle: self.air.idle.unwrap_or(0.0), ..Look::default() };
         for home in &mut self.homes {
             // Without counters nothing is known: another gateway's report is missing.
@@ -340,7 +357,7 @@ impl Rtt {
             true => None,
         };
         let level = self.level.rate(&self.homes);
-        let found = look.fullest >= HALF_FULL && !look.unlimited;
+        let found = look.fullest >= self.edge.tuning.half_full && !look.unlimited;
         let objective = self.objective.reason(level, &self.homes);
         let bounded = progress.bounded(now, found, step.reason(level, &look));
         self.progress = Some(bounded.with_objective(objective));

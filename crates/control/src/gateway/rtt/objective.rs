@@ -130,10 +130,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::gateway::rtt::tuning::SHIPPED;
 
     /// Active homes at these numbers of hops.
     fn homes(hops: &[u32]) -> Vec<Home> {
-        let mut homes: Vec<Home> = (0..hops.len()).map(|i| Home::new(FlowId(i as u32))).collect();
+        let mut homes: Vec<Home> =
+            (0..hops.len()).map(|i| Home::new(FlowId(i as u32), &SHIPPED)).collect();
         for (home, hops) in homes.iter_mut().zip(hops) {
             (home.class, home.active, home.hops) = (true, 1.0, Some(*hops));
         }

@@ -181,16 +181,16 @@ fn a_home_whose_way_has_room_gets_more_unless_the_others_pay_for_it() {
 
 #[test]
 fn a_newcomer_does_not_change_which_step_is_undone() {
-    let mut homes: Vec<Home> = [3, 5].map(|f| Home::new(FlowId(f))).into();
+    let mut homes: Vec<Home> = [3, 5].map(|f| Home::new(FlowId(f), &tuning::SHIPPED)).into();
     for home in &mut homes {
         (home.class, home.active, home.held_part, home.mean) = (true, 1.0, 1.0, 1.0);
     }
     homes[1].mean = 0.1;
-    let mut raise = Raise::default();
+    let mut raise = Raise::new(&tuning::SHIPPED);
     let mut period = |level: f64, homes: &mut [Home]| raise.look(20.0, level, homes);
     assert_eq!(period(1e6, &mut homes), None, "the number of active homes is not known yet");
     assert_eq!(period(1e6, &mut homes), Some(Outcome::Raised));
-    homes.insert(0, Home::new(FlowId(1)));
+    homes.insert(0, Home::new(FlowId(1), &tuning::SHIPPED));
     assert_eq!(period(0.9e6, &mut homes), Some(Outcome::Undone));
     assert_eq!(homes.iter().map(|h| h.raised).collect::<Vec<_>>(), [1.0; 3]);
 }
@@ -431,4 +431,26 @@ fn a_report_that_comes_late_does_not_count_as_unlimited() {
     b.second(&[Seen { used: 2.0, queued: 0, ..busy(300) }; 2], None);
     assert!(b.limits[0] <= before + before / 10, "{before} {:?}", b.limits);
     assert!(!b.reasons.iter().any(|r| r.contains("not in force")), "{:?}", b.reasons);
+}
+
+#[test]
+fn a_study_can_move_each_constant() {
+    for (name, value) in rtt_constants() {
+        let moved = Tuning::moved(name, 2.0).unwrap();
+        let differs = format!("{moved:?}") != format!("{:?}", tuning::SHIPPED);
+        assert!(differs && value > 0.0, "{name}: {value}");
+        assert_eq!(Tuning::moved(name, 1.0), Some(tuning::SHIPPED));
+    }
+    assert!(Tuning::moved("none", 2.0).is_none());
+    let limits = |definition: Definition| {
+        let mut registry = crate::Registry::empty();
+        registry.add(definition).unwrap();
+        let offers = crate::Offers::everything("a test");
+        let moved = registry.lookup("moved").unwrap().start(gateway(&[0, 1]), &offers);
+        let instance = moved.unwrap().unwrap();
+        instance.plan.classes.iter().map(|c| c.limit).collect::<Vec<_>>()
+    };
+    let of = |factor| limits(rtt_moved("moved".into(), "initial_divisor", factor).unwrap());
+    assert_eq!(of(1.0), [Limit::Rate(BitRate(75_000)); 2]);
+    assert_eq!(of(0.5), [Limit::Rate(BitRate(150_000)); 2]);
 }
