@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the static daemons and prints the path of each fairmesh-gateway; fairmesh-node is beside it.
 #   scripts/gateway.sh [TARGET...]   by default for this machine's processor
+# With EXAMPLE=NAME only that example of the crate is built, and the path of its executable is printed.
 # x86_64 and aarch64: Rust's own library, musl and linker.
 # mipsel (soft float, as OpenWrt's mipsel_24kc): Rust has no precompiled library for it, so the library is built
 # from source; zig provides the linker and musl. Both are fetched if missing; the exit status is 3 if that is not
@@ -27,8 +28,10 @@ zig() {
     chmod +x "$linker"
 }
 
+what=(-p fairmesh-agent ${EXAMPLE:+--example "$EXAMPLE"})
+
 build() { # build TARGET [ARGUMENT...]
-    "$cargo" build --quiet --locked --profile gateway --target "$1" -p fairmesh-agent "${@:2}" >&2
+    "$cargo" build --quiet --locked --profile gateway --target "$1" "${what[@]}" "${@:2}" >&2
 }
 
 [ $# -gt 0 ] || set -- "$(uname -m)-unknown-linux-musl"
@@ -44,7 +47,8 @@ for target in "$@"; do
         RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$dir/build-std CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER=$linker \
             CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Ctarget-feature=+crt-static -Clink-self-contained=no" \
             build "$target" -Zbuild-std=std,panic_unwind
-        for program in fairmesh-gateway fairmesh-node; do
+        for program in ${EXAMPLE:-fairmesh-gateway fairmesh-node}; do
+            [ -z "${EXAMPLE:-}" ] || program=examples/$program
             install -D "$dir/build-std/$target/gateway/$program" "$dir/$target/gateway/$program"
         done
         ;;
@@ -56,9 +60,9 @@ for target in "$@"; do
             build "$target"
         else
             linker=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<< "$target")_LINKER
-            env "$linker=rust-lld" "$cargo" build --quiet --locked --profile gateway --target "$target" -p fairmesh-agent >&2
+            env "$linker=rust-lld" "$cargo" build --quiet --locked --profile gateway --target "$target" "${what[@]}" >&2
         fi
         ;;
     esac
-    echo "$dir/$target/gateway/fairmesh-gateway"
+    echo "$dir/$target/gateway/${EXAMPLE:+examples/}${EXAMPLE:-fairmesh-gateway}"
 done
