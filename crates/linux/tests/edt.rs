@@ -61,7 +61,7 @@ fn near(got: f64, want: f64, tolerance: f64) -> bool {
     (got - want).abs() <= want * tolerance
 }
 
-/// Promised in the specification: a home gets its limit, and no other home changes that.
+/// Promised in the specification: a home gets its limit, whatever other homes do.
 #[test]
 fn a_home_gets_its_limit_and_no_other_home_changes_it() {
     if !able("a_home_gets_its_limit_and_no_other_home_changes_it") {
@@ -110,9 +110,9 @@ fn a_queue_is_bounded_and_every_packet_is_counted_once() {
     let flood = pace(g.path.wired.udp(host()), vec![v4(1, 9)], 1000, 500);
     thread::sleep(Duration::from_secs(2));
     let waiting = of(&g.sample(), 1, Direction::Down);
-    // 100 ms at 1 Mbit/s are 12.5 kB; the packet that finds less waiting is queued whole.
-    assert!((10_000..=13_600).contains(&waiting.backlog_bytes), "{waiting:?}");
-    assert!((10..=14).contains(&waiting.backlog_packets), "{waiting:?}");
+    // 100 ms at 1 Mbit/s are 12.5 kB.
+    assert!((10_000..=12_500).contains(&waiting.backlog_bytes), "{waiting:?}");
+    assert!((10..=12).contains(&waiting.backlog_packets), "{waiting:?}");
     let sent = flood.stop();
     thread::sleep(Duration::from_millis(500));
     drained(&receiver.progress, sent);

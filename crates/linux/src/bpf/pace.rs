@@ -15,7 +15,7 @@ pub(crate) const NEXT: usize = 0;
 pub(crate) const COST: usize = 1;
 /// Time that an idle class can make up for, ns: its burst.
 pub(crate) const CREDIT: usize = 2;
-/// Longest wait, ns. A packet that would wait longer is dropped.
+/// Time in which a full queue is sent, ns. A packet that would not fit is dropped.
 pub(crate) const HORIZON: usize = 3;
 /// Bytes that were not dropped, in frames.
 pub(crate) const BYTES: usize = 4;
@@ -104,7 +104,16 @@ pub(crate) fn program(numbers: Numbers, classes: i32) -> Result<Vec<Instruction>
     a.set(R3, R2);
     a.bind(enough);
     a.op(Op::Sub, R2, R3);
+    // R3 becomes the longest wait that leaves room for the packet, or for half the horizon: a merged packet may be longer
+    // than the horizon.
     a.load(Double, R3, R8, at(HORIZON));
+    a.set(R4, R3);
+    a.op(Op::ShiftRight, R4, 1);
+    let short = a.label();
+    a.jump_if(R4, If::Less, R1, short);
+    a.set(R4, R1);
+    a.bind(short);
+    a.op(Op::Sub, R3, R4);
     for _ in 0..ATTEMPTS {
         let [busy, fits] = [(); 2].map(|()| a.label());
         a.load(Double, R7, R8, at(NEXT));
@@ -132,6 +141,7 @@ pub(crate) fn program(numbers: Numbers, classes: i32) -> Result<Vec<Instruction>
     a.set(R1, 1);
     a.atomic_add(R8, at(DELAYED), R1);
     a.op(Op::Sub, R4, R9);
+    a.load(Double, R3, R8, at(HORIZON));
     a.op(Op::ShiftRight, R3, 1);
     a.jump_if(R3, If::NotLess, R4, on_time);
     // Has no effect on packets without ECN.

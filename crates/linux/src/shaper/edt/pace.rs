@@ -13,7 +13,7 @@ pub(super) struct Pace {
     pub cost: u64,
     /// Time that an idle class can make up for, ns.
     pub credit: u64,
-    /// Longest wait, ns.
+    /// Time in which a full queue is sent, ns.
     pub horizon: u64,
 }
 

@@ -44,7 +44,7 @@ fn run(pacer: &Pacer, frame: &[u8], class: u16) -> TestRun {
 #[test]
 fn packets_depart_one_after_the_other_and_are_dropped_beyond_the_horizon() {
     let Some(pacer) = load() else { return };
-    pacer.set(ClassId(5), slow(0, 3 * SECOND + SECOND / 2));
+    pacer.set(ClassId(5), slow(0, 4 * SECOND + SECOND / 2));
     let runs = [(); 5].map(|()| run(&pacer, &ipv4(0), 5));
     let [first, second, third, fourth, fifth] = &runs;
     assert_eq!((first.verdict, first.departure), (PASSED, 0), "an idle class waits for nothing");
@@ -84,10 +84,10 @@ fn a_lifted_limit_keeps_the_order() {
 #[test]
 fn packets_with_ecn_are_marked_beyond_half_the_horizon() {
     let Some(pacer) = load() else { return };
-    pacer.set(ClassId(1), slow(0, 4 * SECOND));
+    pacer.set(ClassId(1), slow(0, 5 * SECOND + SECOND / 5));
     let ecn = |field: u8| run(&pacer, &ipv4(field), 1).packet[15] & 3;
-    assert_eq!([(); 3].map(|()| ecn(2)), [2; 3], "0, 1 and less than 2 s of waiting");
-    assert_eq!([ecn(2), ecn(0)], [3, 0], "more than 2 s, and a packet without ECN");
+    assert_eq!([(); 3].map(|()| ecn(2)), [2; 3], "0, 1 and 2 s of waiting");
+    assert_eq!([ecn(2), ecn(0)], [3, 0], "3 s, and a packet without ECN");
 }
 
 #[test]
@@ -107,6 +107,21 @@ fn other_traffic_is_counted_apart_and_passes() {
     assert_eq!(other(u32::from(MAJOR) << 16 | u32::from(ids::BYPASS)).priority, 7);
     assert_eq!(pacer.test_run(&arp, Handle(0), 1).unwrap().priority, 7);
     assert_eq!(pacer.totals(BYPASS), Totals { bytes: 2 * FRAME as u64, packets: 2, drops: 0 });
+}
+
+/// A short packet fits where a long one does not.
+///
+/// A packet longer than the queue enters a short queue.
+#[test]
+fn the_room_in_a_queue_is_in_bytes() {
+    let Some(pacer) = load() else { return };
+    pacer.set(ClassId(3), slow(0, 2 * SECOND + SECOND / 2));
+    let short = &ipv4(0)[..FRAME / 10];
+    let verdicts = [&ipv4(0)[..], &ipv4(0), &ipv4(0), short].map(|f| run(&pacer, f, 3).verdict);
+    assert_eq!(verdicts, [PASSED, PASSED, DROPPED, PASSED]);
+    pacer.set(ClassId(4), slow(0, SECOND / 2));
+    let verdicts = [(); 2].map(|()| run(&pacer, &ipv4(0), 4).verdict);
+    assert_eq!(verdicts, [PASSED, DROPPED]);
 }
 
 /// Two processors take departure times of one class, and no time is given twice.
