@@ -62,6 +62,7 @@ impl<M: Machine> Router<M> {
             mode: config.mode.name().to_owned(),
             routing: config.routing.name().to_owned(),
             role: config.role,
+            number: self.rig.numbers.own().0,
             control: config.mechanism.to_string(),
             running: self.driver.is_some(),
             waits: self.waits(),

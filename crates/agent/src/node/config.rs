@@ -63,6 +63,7 @@ struct Draft {
     wired: Option<Interface>,
     role: Role,
     key: Option<PathBuf>,
+    number: Option<u16>,
     #[serde(deserialize_with = "text::deserialize")]
     rate: Option<BitRate>,
     #[serde(deserialize_with = "text::deserialize")]
@@ -102,6 +103,8 @@ pub struct Config {
     pub role: Role,
     /// File with the key that all routers share.
     pub key: PathBuf,
+    /// Number of this router in the mesh; `None`: derived from its address.
+    pub number: Option<u16>,
     /// Nominal rate of links for which no radio reports one.
     pub rate: Option<BitRate>,
     /// Capacity of each link in IP bytes; `None`: derived from its rate.
@@ -237,6 +240,9 @@ fn build(draft: &Draft) -> Result<Config> {
             return fail(KeyPath::from(key), Problem::range(rate.unwrap_or(BitRate(0)), range));
         }
     }
+    if draft.number == Some(0) {
+        return fail(KeyPath::from("number"), Problem::range(0, "1 to 65535, another at each router"));
+    }
     let listen = draft.metrics.listen;
     if let Some(listen) = listen.filter(|l| !l.ip().is_loopback()) {
         return refused(
@@ -258,6 +264,7 @@ fn build(draft: &Draft) -> Result<Config> {
         wired,
         role: draft.role,
         key: path(&draft.key, "key", KEY)?,
+        number: draft.number,
         rate: draft.rate,
         capacity: draft.capacity,
         mechanism: mechanism(&draft.control, CONTROL, &Registry::standard())?,
@@ -304,6 +311,8 @@ mod tests {
         of(more("key = \"node.key\""), [":3: key", "node.key", "an absolute path"]);
         of(more("rate = \"54\""), [":3:", "54", "Mbit/s"]);
         of(more("capacity = \"1 bit/s\""), [":3: capacity", "1 bit/s", "1 kbit/s to"]);
+        of(more("number = 0"), [":3: number", "0", "1 to 65535"]);
+        of(more("number = 70000"), [":3:", "70000", "65535"]);
         of(more("speed = 5"), [":3:", "speed", "interfaces"]);
         of(more("[control]\nuse = \"gaap\""), [":4: control.use", "gaap", "gap"]);
         of(more("[control]\nuse = \"gap\"\ngamma = 7"), [":5: control.gamma", "7", "0.9"]);

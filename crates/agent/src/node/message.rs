@@ -20,6 +20,7 @@
 //! | 2 | name of the sender's mechanism, before its bodies |
 //! | 3 | body of a message of that mechanism |
 //! | 4 | address of the only receiver of the next body |
+//! | 5 | number of the sender, by which mechanisms name it in the whole mesh: 2 octets |
 //!
 //! A receiver ignores fields of other types.
 
@@ -100,12 +101,15 @@ pub enum Field<'a> {
     Body(&'a [u8]),
     /// The only receiver of the next body.
     To(MacAddr),
+    /// The sender's number in the mesh.
+    Number(u16),
 }
 
 const ROLE: u8 = 1;
 const MECHANISM: u8 = 2;
 const BODY: u8 = 3;
 const TO: u8 = 4;
+const NUMBER: u8 = 5;
 
 /// The fields of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,7 +121,7 @@ impl<'a> Fields<'a> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let (kind, value, after) = split(rest)?;
-            if matches!(kind, ROLE | MECHANISM | BODY | TO) {
+            if matches!(kind, ROLE | MECHANISM | BODY | TO | NUMBER) {
                 known(kind, value)?;
             }
             rest = after;
@@ -142,6 +146,11 @@ impl<'a> Fields<'a> {
         self.iter().find_map(role).unwrap_or_default()
     }
 
+    /// The announced number.
+    pub fn number(self) -> Option<u16> {
+        self.iter().find_map(|f| if let Field::Number(number) = f { Some(number) } else { None })
+    }
+
     /// The bodies for this mechanism at a receiver with these addresses.
     pub fn bodies(self, mechanism: &str, own: &[MacAddr]) -> impl Iterator<Item = &'a [u8]> {
         let (mut of, mut to) = ("", None);
@@ -158,7 +167,7 @@ impl<'a> Fields<'a> {
                 let here = to.take().is_none_or(|mac| own.contains(&mac));
                 (here && of == mechanism).then_some(body)
             }
-            Field::Role(_) => None,
+            Field::Role(_) | Field::Number(_) => None,
         })
     }
 }
@@ -177,6 +186,7 @@ fn known(kind: u8, value: &[u8]) -> Option<Field<'_>> {
         }
         (BODY, body) => Some(Field::Body(body)),
         (TO, mac) => mac.try_into().ok().map(|mac| Field::To(MacAddr(mac))),
+        (NUMBER, number) => number.try_into().ok().map(|n| Field::Number(u16::from_be_bytes(n))),
         _ => None,
     }
 }
@@ -194,7 +204,7 @@ impl Draft {
     /// Adds a field; returns false and adds nothing if it does not fit.
     #[must_use]
     pub fn push(&mut self, field: Field<'_>) -> bool {
-        let (code, address);
+        let (code, address, two);
         let (kind, value): (u8, &[u8]) = match field {
             Field::Role(role) => {
                 code = [role as u8];
@@ -205,6 +215,10 @@ impl Draft {
             Field::To(mac) => {
                 address = mac.0;
                 (TO, &address)
+            }
+            Field::Number(number) => {
+                two = number.to_be_bytes();
+                (NUMBER, &two)
             }
         };
         let fits = self.0.len() + 2 + value.len() <= MAX_FIELDS && known(kind, value).is_some();

@@ -3,6 +3,7 @@
 //! - [`config`]: the configuration, checked with file, line and key of every error;
 //! - [`message`]: the message between neighbours, as bytes; [`neighbours`]: authentication, replay protection, rates
 //!   and expiry of received messages;
+//! - [`numbers`]: numbers of routers that hold in the whole mesh;
 //! - [`machine`]: senses and acts of a router, and those of this machine; [`offers`]: its capabilities for mechanisms;
 //!   [`rig`]: the host of one mechanism;
 //! - [`service`]: the router as a state machine; [`report`]: `status`, `why` and metrics; [`state`]: values across
@@ -19,6 +20,7 @@ pub(crate) mod fake;
 pub mod machine;
 pub mod message;
 pub mod neighbours;
+pub mod numbers;
 pub mod offers;
 pub mod report;
 pub mod rig;

@@ -98,6 +98,8 @@ pub struct Status {
     pub routing: String,
     /// Role of this router.
     pub role: Role,
+    /// Number of this router in the mesh; 0 while no interface exists.
+    pub number: u32,
     /// Control with its variants.
     pub control: String,
     /// True if the control runs.
@@ -162,7 +164,7 @@ pub fn status_text(s: &Status) -> String {
         (Some(why), _) => format!("{} waits: {why}", s.control),
         (None, false) => format!("{}: no control", s.control),
     };
-    let _ = writeln!(out, "{}, mode {}, {}; {control}", s.role.name(), s.mode, s.routing);
+    let _ = writeln!(out, "{} {}, mode {}, {}; {control}", s.role.name(), s.number, s.mode, s.routing);
     for i in &s.interfaces {
         let state = match (i.talks, i.stations, i.survey) {
             (false, ..) => "absent or down",

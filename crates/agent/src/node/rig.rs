@@ -1,6 +1,6 @@
 //! The router as the host of one mechanism: its senses, its acts, and its record.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use fairmesh_control::host::{Node, Samples};
 use fairmesh_control::{
@@ -13,13 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Config;
 use super::machine::{LocalCounters, Machine};
+use super::numbers::Numbers;
 use crate::daemon::journal::{Journal, Level};
 use crate::gateway::config::Mode;
 
 /// Decisions that `why` shows.
 const MAX_DECISIONS: usize = 64;
-/// Most neighbours with a number; others are left out.
-const MAX_NUMBERS: u32 = 256;
 /// Most bodies that wait for a message.
 const MAX_BODIES: usize = 16;
 
@@ -32,27 +31,6 @@ pub struct Decision {
     pub code: String,
     /// Sentence.
     pub text: String,
-}
-
-/// Numbers of neighbours, by which mechanisms know them; they never leave this router.
-#[derive(Clone, Default, Debug)]
-pub struct Numbers(BTreeMap<MacAddr, NodeId>);
-
-impl Numbers {
-    /// Returns the number of a neighbour; `None` if there are too many.
-    pub fn of(&mut self, mac: MacAddr) -> Option<NodeId> {
-        // Number 0 is this router.
-        let next = self.0.len() as u32 + 1;
-        if next > MAX_NUMBERS && !self.0.contains_key(&mac) {
-            return None;
-        }
-        Some(*self.0.entry(mac).or_insert(NodeId(next)))
-    }
-
-    /// Returns the neighbour of a number.
-    pub fn mac(&self, node: NodeId) -> Option<MacAddr> {
-        self.0.iter().find(|(_, n)| **n == node).map(|(mac, _)| *mac)
-    }
 }
 
 /// State of the limit on local traffic.
@@ -86,7 +64,7 @@ pub struct Rig<M> {
     pub config: Config,
     /// Named events.
     pub journal: Journal,
-    /// Numbers of the neighbours.
+    /// Numbers of this router and its neighbours.
     pub numbers: Numbers,
     /// Last decisions, the newest last.
     pub decisions: VecDeque<Decision>,
@@ -130,9 +108,9 @@ impl<M: Machine> Rig<M> {
         self.limit.as_ref().is_some_and(|l| l.applied)
     }
 
-    /// Removes the limit, and forgets the mechanism's decisions and its numbers of neighbours.
+    /// Removes the limit, and forgets the mechanism's decisions.
     pub fn free(&mut self, now: Time) {
-        (self.failed, self.numbers) = (None, Numbers::default());
+        self.failed = None;
         if self.marking.take().is_some_and(|m| m.applied) {
             self.machine.unmark();
         }

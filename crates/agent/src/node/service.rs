@@ -14,6 +14,7 @@ use super::config::Config;
 use super::machine::{Machine, Port};
 use super::message::{Draft, Field, MeshKey, Role};
 use super::neighbours::{Announcer, Neighbours};
+use super::numbers;
 use super::offers::{self, Probe};
 use super::report::{self, Request};
 use super::rig::Rig;
@@ -69,7 +70,8 @@ struct Basis {
     probe: Probe,
     gateway: Option<MacAddr>,
     uplink: usize,
-    neighbours: Vec<(MacAddr, BitRate, BitRate)>,
+    /// Address, number, rate and capacity of each.
+    neighbours: Vec<(MacAddr, NodeId, BitRate, BitRate)>,
 }
 
 impl Basis {
@@ -85,7 +87,7 @@ impl Basis {
                 .neighbours
                 .iter()
                 .zip(&other.neighbours)
-                .any(|(a, b)| a.0 != b.0 || far(a.2, b.2))
+                .any(|(a, b)| (a.0, a.1) != (b.0, b.1) || far(a.3, b.3))
     }
 }
 
@@ -172,6 +174,12 @@ impl<M: Machine> Router<M> {
         self.report_ports(now, &ports);
         self.ports = ports;
         let macs: Vec<MacAddr> = self.ports.iter().filter_map(|p| p.mac).collect();
+        if self.rig.numbers.announced().is_none()
+            && let Some(number) =
+                self.rig.config.number.or_else(|| macs.first().map(|mac| numbers::derived(*mac)))
+        {
+            self.rig.numbers.set_own(number);
+        }
         self.neighbours.set_own(macs);
         for (at, port) in self.ports.iter().enumerate() {
             let (Some(mac), true) = (port.mac, port.talks) else { continue };
@@ -251,21 +259,28 @@ impl<M: Machine> Router<M> {
         Some((rate, config.capacity.unwrap_or_else(derived)))
     }
 
-    fn basis(&self) -> Basis {
+    fn basis(&mut self) -> Basis {
+        let mut numbers = std::mem::take(&mut self.rig.numbers);
         let announces = |mac: &MacAddr, role| {
             self.neighbours.senders().any(|(m, s)| m == *mac && s.active && s.role == role)
         };
         let gateway = self.links.iter().find(|(mac, _)| announces(mac, Role::Gateway));
         let gateway = gateway.filter(|_| self.rig.config.role != Role::Gateway);
+        numbers.retain(|mac| self.links.contains_key(mac));
+        // First, since there is a bound on numbers.
+        let _ = gateway.and_then(|(mac, _)| numbers.of(*mac));
         let known = |(mac, link): (&MacAddr, &Link)| {
-            self.capacity(link).map(|(rate, capacity)| (*mac, rate, capacity))
+            let (rate, capacity) = self.capacity(link)?;
+            Some((*mac, numbers.of(*mac)?, rate, capacity))
         };
-        Basis {
+        let basis = Basis {
             probe: self.probe(),
             gateway: gateway.map(|(mac, _)| *mac),
             uplink: gateway.map_or(0, |(_, link)| link.interface),
             neighbours: self.links.iter().filter_map(known).collect(),
-        }
+        };
+        self.rig.numbers = numbers;
+        basis
     }
 
     /// Starts, restarts or ends the mechanism, as neighbours and interfaces demand.
@@ -274,7 +289,13 @@ impl<M: Machine> Router<M> {
             return;
         }
         let basis = self.basis();
-        let lost = self.started.as_ref().is_some_and(|s| s.gateway != basis.gateway);
+        // Neither a lost gateway nor the numbers of neighbours that have just appeared wait.
+        let lost = self.started.as_ref().is_some_and(|s| {
+            let renamed = |n: &(MacAddr, NodeId, BitRate, BitRate)| {
+                basis.neighbours.iter().any(|b| b.0 == n.0 && b.1 != n.1)
+            };
+            s.gateway != basis.gateway || s.neighbours.iter().any(renamed)
+        });
         let changed = self.started.as_ref().is_none_or(|s| s.differs(&basis));
         if !changed || (now < self.next_start && !lost) {
             return;
@@ -311,16 +332,20 @@ impl<M: Machine> Router<M> {
             let text = format!("{mechanism} waits for a gateway among the neighbours");
             return Err((Level::Info, text));
         }
+        if let Some(mac) = self.rig.numbers.clash() {
+            let own = self.rig.numbers.own().0;
+            let text = format!("{mac} has this router's number, {own}; set `number` at one of both");
+            return Err((Level::Warning, text));
+        }
         let role = config.role;
-        let mut numbers = std::mem::take(&mut self.rig.numbers);
-        let mut number = |mac: MacAddr| numbers.of(mac);
-        // First, since there is a bound on numbers.
-        let gateway = basis.gateway.and_then(&mut number);
-        let known: Vec<(NodeId, BitRate, BitRate)> = basis
-            .neighbours
-            .iter()
-            .filter_map(|(mac, rate, capacity)| Some((number(*mac)?, *rate, *capacity)))
-            .collect();
+        let mut known: Vec<(NodeId, BitRate, BitRate)> = Vec::new();
+        for (_, number, rate, capacity) in &basis.neighbours {
+            // A neighbour on two interfaces is one neighbour.
+            if !known.iter().any(|k| k.0 == *number) {
+                known.push((*number, *rate, *capacity));
+            }
+        }
+        let gateway = basis.gateway.and_then(|mac| self.rig.numbers.of(mac));
         let flows: Vec<_> = match (role, gateway) {
             (Role::Gateway, _) => {
                 known.iter().map(|n| offers::flow(role, FlowId(n.0.0), n.0)).collect()
@@ -328,8 +353,8 @@ impl<M: Machine> Router<M> {
             (_, Some(gateway)) => vec![offers::flow(role, FlowId(gateway.0), gateway)],
             (_, None) => Vec::new(),
         };
-        self.rig.numbers = numbers;
-        let setting = Setting::new(NodeId(0), site, Stream::new(self.run.into(), "node"))
+        let own = self.rig.numbers.own();
+        let setting = Setting::new(own, site, Stream::new(self.run.into(), "node"))
             .with_run(self.run.into())
             .with_flows(flows)
             .with_neighbours(known.iter().map(|n| Neighbour::new(n.0, n.1, n.2)));
@@ -383,6 +408,9 @@ impl<M: Machine> Router<M> {
                     format!("{mac} on {name}, {}", message.fields.role().name())
                 });
             }
+            if let Some(number) = message.fields.number() {
+                self.rig.numbers.announce(mac, number);
+            }
             let Some(driver) = &mut self.driver else { continue };
             let Some(from) = self.rig.numbers.of(mac) else { continue };
             if accepted.restarted {
@@ -403,6 +431,9 @@ impl<M: Machine> Router<M> {
         while !self.rig.bodies.is_empty() || now >= self.next_hello {
             let mut draft = Draft::new();
             let _ = draft.push(Field::Role(self.rig.config.role));
+            if let Some(number) = self.rig.numbers.announced() {
+                let _ = draft.push(Field::Number(number));
+            }
             let name = self.rig.config.mechanism.definition().name.clone();
             let bodies = self.rig.bodies.iter();
             let count = bodies.take_while(|(to, body)| {

@@ -115,6 +115,9 @@ fn a_router_without_control_senses_and_sends_within_the_rate() {
     assert_eq!(sent.len(), 2 * 5, "one message a second on each interface");
     let read = message::open(&key(), &sent[0].1).unwrap();
     assert_eq!((read.fields.role(), read.run, read.sequence), (Role::Router, 7, 1));
+    let number = numbers::derived(MacAddr([2, 0, 0, 0, 9, 0]));
+    assert_eq!(read.fields.number(), Some(number), "of the first interface, on both");
+    assert_eq!(b.status()["number"], number);
     let status = b.status();
     assert_eq!(status["neighbours"][0]["mac"], GATEWAY.to_string());
     assert_eq!(status["neighbours"][0]["rate_bits_per_second"], 54_000_000);
@@ -235,6 +238,30 @@ fn a_failing_kernel_lifts_the_limit_and_is_tried_again() {
     b.router.lapsed(at);
     b.run(2000, |b| b.hear(&[LOW]));
     assert!(b.limit().is_some(), "it is back");
+}
+
+/// A gateway with the same number is the only neighbour.
+#[test]
+fn a_number_that_two_routers_have_is_named() {
+    let mut b = Bench::new(&format!("number = 5\n{GAP}"));
+    b.world().stations = vec![station(GATEWAY, 54)];
+    let announce = |b: &mut Bench, number: u16| {
+        let mut draft = Draft::new();
+        assert!(draft.push(Field::Role(Role::Gateway)) && draft.push(Field::Number(number)));
+        if let Ok(bytes) = b.gateway.seal(b.now, &draft) {
+            b.world().inbox.push_back((1, bytes));
+        }
+    };
+    b.run(3000, |b| announce(b, 5));
+    let waits = b.status()["waits"].as_str().unwrap().to_owned();
+    assert!(waits.contains("has this router's number, 5; set `number`"), "{waits}");
+    b.run(3000, |b| announce(b, 6));
+    assert_eq!(b.status()["running"], true);
+    let starts = b.router.next_start;
+    b.run(9000, |b| announce(b, 6));
+    assert_eq!(b.router.next_start, starts, "it was not started again");
+    b.run(1000, |b| announce(b, 7));
+    assert!(b.router.next_start > starts, "with the new number");
 }
 
 #[test]
