@@ -42,7 +42,7 @@ mkdir -p "$stage/lib"
 DEB_ARCH=amd64 CARGO=$cargo packaging/deb/build.sh "$binary" "$stage/debian" >/dev/null || fail "the Debian package does not build"
 cp scripts/kernel/inside.sh "$stage/"
 printf 'export FAIRMESH_MEDIUM_SECONDS=%q\nskip=%q\n' "${FAIRMESH_MEDIUM_SECONDS:-4}" "${FAIRMESH_KERNEL_SKIP:-}" > "$stage/environment"
-programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|conformance|plane|groups|rates|marks|edt|next_hops|radio|minstrel|gateway|kernel|system|root|medium'}
+programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|conformance|plane|groups|rates|marks|flows|edt|next_hops|radio|minstrel|gateway|kernel|system|root|medium'}
 # Drivers of the medium; other tests do not need them. No mirror, or none with this source: not a failure of this
 # machine, as above.
 for kernel in "${kernels[@]}"; do

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use fairmesh_units::Span;
+
 /// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
@@ -10,6 +12,8 @@ pub struct TcpInfo {
     pub cwnd: u32,
     /// Payload of a full segment, in bytes.
     pub mss: u32,
+    /// Smoothed round trip (RFC 6298), with queues.
+    pub round_trip: Span,
     /// Segments retransmitted.
     pub retransmits: u32,
     /// Segments with data sent, retransmissions included.
@@ -49,6 +53,7 @@ fn parse(bytes: &[u8; 256], filled: usize) -> TcpInfo {
     TcpInfo {
         cwnd: u32_at(80),
         mss: u32_at(16),
+        round_trip: Span::from_micros(u32_at(68).into()),
         retransmits: u32_at(100),
         data_segments: u32_at(156),
         timeouts: (filled >= 242).then(|| u32::from(u16::from_ne_bytes([bytes[240], bytes[241]]))),

@@ -241,7 +241,10 @@ fn build(draft: &Draft) -> Result<Config> {
         }
     }
     if draft.number == Some(0) {
-        return fail(KeyPath::from("number"), Problem::range(0, "1 to 65535, another at each router"));
+        return fail(
+            KeyPath::from("number"),
+            Problem::range(0, "1 to 65535, another at each router"),
+        );
     }
     let listen = draft.metrics.listen;
     if let Some(listen) = listen.filter(|l| !l.ip().is_loopback()) {

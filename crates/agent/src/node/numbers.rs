@@ -16,7 +16,8 @@ const UNANNOUNCED: u32 = 1 << 16;
 
 /// Returns the number of a router with this address: FNV-1a, folded to 16 bits, and 1 instead of 0.
 pub fn derived(mac: MacAddr) -> u16 {
-    let hash = mac.0.iter().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
+    let hash =
+        mac.0.iter().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
     ((hash >> 16) as u16 ^ hash as u16).max(1)
 }
 

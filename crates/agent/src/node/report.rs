@@ -164,7 +164,8 @@ pub fn status_text(s: &Status) -> String {
         (Some(why), _) => format!("{} waits: {why}", s.control),
         (None, false) => format!("{}: no control", s.control),
     };
-    let _ = writeln!(out, "{} {}, mode {}, {}; {control}", s.role.name(), s.number, s.mode, s.routing);
+    let _ =
+        writeln!(out, "{} {}, mode {}, {}; {control}", s.role.name(), s.number, s.mode, s.routing);
     for i in &s.interfaces {
         let state = match (i.talks, i.stations, i.survey) {
             (false, ..) => "absent or down",

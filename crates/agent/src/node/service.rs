@@ -334,7 +334,8 @@ impl<M: Machine> Router<M> {
         }
         if let Some(mac) = self.rig.numbers.clash() {
             let own = self.rig.numbers.own().0;
-            let text = format!("{mac} has this router's number, {own}; set `number` at one of both");
+            let text =
+                format!("{mac} has this router's number, {own}; set `number` at one of both");
             return Err((Level::Warning, text));
         }
         let role = config.role;

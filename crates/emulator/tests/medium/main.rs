@@ -15,7 +15,7 @@ use std::time::Duration;
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::{ImportOptions, parse};
 use mesh::{Driver, HT20_2GHZ, Mesh, Mode, NOHT_5GHZ, medium_json};
-use traffic::{saturate, tcp};
+use traffic::{saturate, tcp, transfers};
 
 /// Seconds of a measurement.
 fn seconds() -> f64 {
@@ -328,6 +328,51 @@ fn gap_frees_the_far_home() {
     let off = jain(&with) - median;
     // The simulator's own seeds differ by more.
     assert!(off.abs() < 0.1, "Jain {:.2} beside {median:.2}", jain(&with));
+}
+
+/// Marks at every router shorten the queues on three hops, as simulated.
+#[test]
+#[ignore = "in scripts/kernel's machine"]
+fn lbm_at_relays_shortens_the_queues() {
+    let _one = machine!();
+    let use_lbm = "use = \"lbm+multihop+messages+even\"\nrho0 = 0.05\nalpha = 0.1";
+    let flow = "[[flow]]\nfrom = 3\nto = 0\n\
+                transport = { tcp = \"cubic\", preset = \"linux\", ecn = true }\n";
+    let text = chain(3, 2).replace("rate =", "queue = { kind = \"mac80211\" }\nrate =");
+    let text = format!("{text}[traffic]\ntraffic = \"bulk\"\n{flow}[control]\n{use_lbm}\n");
+    let scenario = parse("lbm.toml", text.as_bytes(), &ImportOptions::default()).unwrap();
+    let simulated: Vec<(f64, f64)> = (1..=5)
+        .map(|seed| {
+            let run = run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap();
+            (run.flows[0].goodput_bps, run.flows[0].delay_s.mean)
+        })
+        .collect();
+    let mesh = Mesh::start(
+        &chain(3, 2),
+        Driver::Ours { ring: 2 },
+        Mode::Ibss(NOHT_5GHZ),
+        &["--scenario-rates"],
+    );
+    control::route(&mesh, &[None, Some(0), Some(1), Some(2)]);
+    (0..4).for_each(|node| _ = mesh.sh(node, "sysctl -qw net.ipv4.tcp_ecn=1"));
+    let measure = |seconds| transfers(&mesh, &[(3, 0)], seconds).remove(0);
+    let without = measure(seconds());
+    let routers = control::Routers::start(&mesh, "apply", use_lbm);
+    routers.wait(&mesh);
+    // The first part settles.
+    measure(3.0);
+    let with = measure(2.0 * seconds());
+    println!("marks at the far home: {}", routers.status(&mesh, 3)["marking"]);
+    let row = |what: &str, rate: f64, delay: f64| {
+        println!("lbm, {what}: {:.2} Mbit/s, {:.1} ms", rate / 1e6, 1e3 * delay);
+    };
+    row("without (round trip)", without.rate, without.round_trip);
+    row("with (round trip)", with.rate, with.round_trip);
+    for (rate, delay) in &simulated {
+        row("simulator (one way)", *rate, *delay);
+    }
+    assert!(with.round_trip < 0.01, "{} s", with.round_trip);
+    assert!(with.rate > 0.95 * without.rate, "{} of {}", with.rate, without.rate);
 }
 
 /// A medium that dies stops nothing, and a new one takes over.

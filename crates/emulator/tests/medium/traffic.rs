@@ -2,8 +2,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+
+use fairmesh_linux::tcp;
 
 use crate::PAYLOAD;
 use crate::mesh::{Mesh, address};
@@ -56,6 +58,19 @@ pub fn saturate(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<f64>
 
 /// Connections between pairs of stations at once; returns received payload, bit/s.
 pub fn tcp(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<f64> {
+    transfers(mesh, pairs, seconds).into_iter().map(|t| t.rate).collect()
+}
+
+/// Result of a connection.
+pub struct Transfer {
+    /// Received payload, bit/s.
+    pub rate: f64,
+    /// Mean round trip that its sender has measured, s.
+    pub round_trip: f64,
+}
+
+/// The same with round trips.
+pub fn transfers(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<Transfer> {
     let mut ends = Vec::new();
     for (k, &(from, to)) in pairs.iter().enumerate() {
         let port = 7100 + k as u16;
@@ -70,16 +85,24 @@ pub fn tcp(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<f64> {
         let sinks: Vec<_> = ends
             .into_iter()
             .map(|(sender, receiver)| {
-                threads.spawn(move || send(sender, until));
-                threads.spawn(move || receive(receiver, since, until))
+                let sender = threads.spawn(move || send(sender, since, until));
+                (sender, threads.spawn(move || receive(receiver, since, until)))
             })
             .collect();
-        sinks.into_iter().map(|s| s.join().unwrap().unwrap() as f64 * 8.0 / seconds).collect()
+        let result = |(sender, receiver): (ScopedJoinHandle<'_, f64>, Receiver<'_>)| Transfer {
+            rate: receiver.join().unwrap().unwrap() as f64 * 8.0 / seconds,
+            round_trip: sender.join().unwrap(),
+        };
+        sinks.into_iter().map(result).collect()
     })
 }
 
-fn send(mut sender: TcpStream, until: Instant) {
-    let block = [0; 1 << 16];
+type Receiver<'a> = ScopedJoinHandle<'a, io::Result<u64>>;
+
+/// Sends until an instant; returns the mean round trip from another one on, s.
+fn send(mut sender: TcpStream, since: Instant, until: Instant) -> f64 {
+    let (mut sum, mut samples) = (0.0, 0.0);
+    let block = [0; 1 << 14];
     // A write waits for room; the end of the measurement ends it.
     let _ = sender.set_write_timeout(Some(Duration::from_millis(200)));
     while Instant::now() < until {
@@ -87,8 +110,13 @@ fn send(mut sender: TcpStream, until: Instant) {
             Err(e) if !waits(&e) => break,
             _ => {}
         }
+        if Instant::now() >= since {
+            sum += tcp::info(&sender).unwrap().round_trip.as_secs_f64();
+            samples += 1.0;
+        }
     }
     let _ = sender.shutdown(std::net::Shutdown::Both);
+    sum / f64::max(samples, 1.0)
 }
 
 /// Returns the bytes received between two instants.

@@ -42,6 +42,7 @@ pub enum Op {
     Mul = 0x20,
     Or = 0x40,
     And = 0x50,
+    Xor = 0xa0,
     ShiftLeft = 0x60,
     ShiftRight = 0x70,
     Move = 0xb0,
@@ -92,6 +93,7 @@ impl From<i32> for Operand {
 #[allow(missing_docs)]
 pub enum Helper {
     MapLookup = 1,
+    MapUpdate = 2,
     KtimeGetNs = 5,
     PrandomU32 = 7,
     SkbStoreBytes = 9,

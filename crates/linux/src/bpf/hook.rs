@@ -1,4 +1,4 @@
-//! Attachment of programs where packets leave an interface.
+//! Attachment of programs where packets enter or leave an interface.
 
 use super::program::{Program, TcxLink};
 use crate::error::Error;
@@ -21,7 +21,23 @@ pub enum Hook {
     Clsact,
 }
 
-/// Names of one kind of program's filter.
+/// Direction of packets at an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    In,
+    Out,
+}
+
+impl Way {
+    const fn handle(self) -> Handle {
+        match self {
+            Way::In => Handle::INGRESS,
+            Way::Out => Handle::EGRESS,
+        }
+    }
+}
+
+/// Names and place of one kind of program's filter.
 #[derive(Debug)]
 pub(crate) struct FilterName {
     /// Name.
@@ -32,6 +48,8 @@ pub(crate) struct FilterName {
     pub prio: u16,
     /// The program, for errors.
     pub what: &'static str,
+    /// Packets that it handles.
+    pub way: Way,
 }
 
 /// A program on an interface.
@@ -72,7 +90,7 @@ impl Attached {
         name: &'static FilterName,
     ) -> Result<Self, Error> {
         match hook {
-            Hook::Tcx => match TcxLink::attach(program, link.index)? {
+            Hook::Tcx => match TcxLink::attach(program, link.index, name.way == Way::In)? {
                 Some(tcx) => {
                     Ok(Attached::Tcx { link: tcx, index: link.index, interface: link.name, name })
                 }
@@ -84,9 +102,11 @@ impl Attached {
             Hook::Clsact => {
                 // The qdisc stays if it is ours: adding or removing it stops the interface, which loses packets.
                 let made = remove_filters(&mut netlink, &link, name)?;
-                let ours = put_clsact(&mut netlink, &link)? || made;
+                let added = put_clsact(&mut netlink, &link)? || made;
+                // The last of our filters must know that the qdisc is ours.
+                let ours = added || all(&mut netlink, &link)?.iter().any(Found::on_ours);
                 let attached = put_filter(&mut netlink, &link, program.fd(), name, ours);
-                if attached.is_err() && ours {
+                if attached.is_err() && added && all(&mut netlink, &link)?.is_empty() {
                     let _ = remove_clsact(&mut netlink, &link);
                 }
                 attached?;
@@ -118,7 +138,7 @@ impl Attached {
                 (link.index()? == Some(*index), &*interface, name)
             }
             Attached::Clsact { netlink, link, name } => {
-                let there = match filters(netlink, link, Handle::EGRESS) {
+                let there = match filters(netlink, link, name.way.handle()) {
                     Err(e) if e.is_interface_lost() => false,
                     found => found?.iter().any(|f| f.is(name)),
                 };
@@ -167,9 +187,10 @@ fn put_filter(
     ours: bool,
 ) -> Result<(), Error> {
     let what = || format!("adding {} to {}", name.what, link.name);
+    let parent = name.way.handle();
     let (prio, name) = (name.prio, if ours { name.on_ours } else { name.name });
     let added = netlink.change(what, libc::RTM_NEWTFILTER, CREATE | EXCLUSIVE, |out| {
-        filter::write_attached(out, link.index, Handle::EGRESS, prio, &AttachedBpf { fd, name });
+        filter::write_attached(out, link.index, parent, prio, &AttachedBpf { fd, name });
     });
     match added {
         Err(e) if e.errno() == Some(libc::ENOENT) => Err(Error::Missing {
@@ -188,9 +209,21 @@ struct Found {
 }
 
 impl Found {
+    /// True if it is one of our programs on a `clsact` that we made.
+    fn on_ours(&self) -> bool {
+        self.name.as_deref().is_some_and(|n| n.starts_with("fairmesh-") && n.ends_with("+clsact"))
+    }
+
     fn is(&self, name: &FilterName) -> bool {
         self.name.as_deref().is_some_and(|there| [name.name, name.on_ours].contains(&there))
     }
+}
+
+/// Reads the filters in both directions.
+fn all(netlink: &mut Netlink, link: &Link) -> Result<Vec<Found>, Error> {
+    let mut all = filters(netlink, link, Handle::EGRESS)?;
+    all.extend(filters(netlink, link, Handle::INGRESS)?);
+    Ok(all)
 }
 
 /// Reads the filters on a hook; none without a `clsact`.
@@ -221,11 +254,7 @@ pub(crate) fn remove(
 ) -> Result<Removed, Error> {
     let mut removed = Removed::default();
     let made = remove_filters(netlink, link, name)?;
-    let mut used = false;
-    for hook in [Handle::EGRESS, Handle::INGRESS] {
-        used |= made && !filters(netlink, link, hook)?.is_empty();
-    }
-    if made && !used {
+    if made && all(netlink, link)?.is_empty() {
         remove_clsact(netlink, link)?;
         removed.qdiscs.push(format!("{}: clsact", link.name));
     }
@@ -235,9 +264,9 @@ pub(crate) fn remove(
 /// Removes our filters; returns true if their `clsact` is ours, too.
 fn remove_filters(netlink: &mut Netlink, link: &Link, name: &FilterName) -> Result<bool, Error> {
     let mut made = false;
-    for filter in filters(netlink, link, Handle::EGRESS)?.iter().filter(|f| f.is(name)) {
-        let head =
-            Head { info: filter.info, ..Head::new(link.index, Handle::NONE, Handle::EGRESS) };
+    let hook = name.way.handle();
+    for filter in filters(netlink, link, hook)?.iter().filter(|f| f.is(name)) {
+        let head = Head { info: filter.info, ..Head::new(link.index, Handle::NONE, hook) };
         let what = || format!("removing our filter from {}", link.name);
         netlink.change(what, libc::RTM_DELTFILTER, 0, |out| head.write(out))?;
         made |= filter.name.as_deref() == Some(name.on_ours);

@@ -5,7 +5,7 @@ use std::io;
 use fairmesh_units::{Probability, Span};
 use nix::time::{ClockId, clock_gettime};
 
-use super::hook::{self, Attached, FilterName, Hook};
+use super::hook::{self, Attached, FilterName, Hook, Way};
 use super::program::{Map, Program, TestRun};
 use super::rule::{self, CHANCE, COUNTS, KEY, MarkRule};
 use crate::error::Error;
@@ -22,6 +22,7 @@ const FILTER: FilterName = FilterName {
     on_ours: "fairmesh-mark+clsact",
     prio: 0xfa3,
     what: "the program that marks packets",
+    way: Way::Out,
 };
 
 /// Counters of a next hop since it was first set.

@@ -5,7 +5,8 @@
 
 use super::asm::{AsmError, Assembler, Helper, If, Instruction, Op};
 use super::asm::{Reg::*, Width::*};
-use super::rule::{CONTINUE, DROP, ETH_P_BATMAN, wire};
+use super::headers::{ETH_P_BATMAN, wire};
+use super::rule::{CONTINUE, DROP};
 
 /// Words of a class's record.
 pub(crate) const WORDS: usize = 8;

@@ -16,12 +16,15 @@ const BPF_MAP_DELETE_ELEM: u32 = 3;
 const BPF_PROG_LOAD: u32 = 5;
 const BPF_PROG_TEST_RUN: u32 = 10;
 const BPF_OBJ_GET_INFO_BY_FD: u32 = 15;
+const BPF_MAP_LOOKUP_BATCH: u32 = 24;
 const BPF_LINK_CREATE: u32 = 28;
 
 const BPF_MAP_TYPE_HASH: u32 = 1;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
+const BPF_MAP_TYPE_LRU_HASH: u32 = 9;
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
+const BPF_TCX_INGRESS: u32 = 46;
 const BPF_TCX_EGRESS: u32 = 47;
 const BPF_NOEXIST: u64 = 1;
 
@@ -96,14 +99,39 @@ struct Element {
     flags: u64,
 }
 
+#[repr(C)]
+#[derive(Default)]
+struct Batch {
+    first: u64,
+    next: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    fd: u32,
+    element_flags: u64,
+    flags: u64,
+}
+
 impl<const K: usize, const V: usize> Map<K, V> {
     /// Creates a map of at most `entries`.
     ///
     /// # Errors
     /// [`Error::Missing`] if bpf(2) is refused or absent.
     pub fn create(entries: u32) -> Result<Self, Error> {
+        Self::of_kind(BPF_MAP_TYPE_HASH, entries)
+    }
+
+    /// Creates a map of about `entries`, in which a new key takes the place of the least recently used one.
+    ///
+    /// # Errors
+    /// As [`Map::create`].
+    pub fn create_lru(entries: u32) -> Result<Self, Error> {
+        Self::of_kind(BPF_MAP_TYPE_LRU_HASH, entries)
+    }
+
+    fn of_kind(kind: u32, entries: u32) -> Result<Self, Error> {
         let mut create = MapCreate {
-            kind: BPF_MAP_TYPE_HASH,
+            kind,
             key_size: K as u32,
             value_size: V as u32,
             max_entries: entries,
@@ -127,6 +155,33 @@ impl<const K: usize, const V: usize> Map<K, V> {
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    /// Returns at most `most` keys with their values (Linux 5.6).
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn all(&self, most: u32) -> io::Result<Vec<([u8; K], [u8; V])>> {
+        let mut keys = vec![[0; K]; most as usize];
+        let mut values = vec![[0; V]; most as usize];
+        let mut next = 0_u32;
+        let mut batch = Batch {
+            next: &raw mut next as u64,
+            keys: keys.as_mut_ptr() as u64,
+            values: values.as_mut_ptr() as u64,
+            count: most,
+            fd: self.fd() as u32,
+            ..Batch::default()
+        };
+        // SAFETY: keys and values live, with room for `count`; a hash map's position has four bytes.
+        match unsafe { bpf(BPF_MAP_LOOKUP_BATCH, &mut batch) } {
+            Ok(_) => {}
+            // The end of the map, or a bucket for which there is no room: those before it are there.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENOSPC)) => {}
+            Err(e) => return Err(e),
+        }
+        let found = (batch.count as usize).min(keys.len());
+        Ok(keys.into_iter().zip(values).take(found).collect())
     }
 
     /// Sets a value.
@@ -406,7 +461,7 @@ impl Program {
     }
 }
 
-/// A program at the egress of an interface by TCX (Linux 6.6); it ends with this value.
+/// A program at an interface by TCX (Linux 6.6); it ends with this value.
 #[derive(Debug)]
 pub(crate) struct TcxLink {
     fd: OwnedFd,
@@ -446,11 +501,11 @@ struct LinkInfo {
 
 impl TcxLink {
     /// Attaches a program after those that are there; `None` if this kernel has no TCX.
-    pub fn attach(program: &Program, index: u32) -> Result<Option<Self>, Error> {
+    pub fn attach(program: &Program, index: u32, ingress: bool) -> Result<Option<Self>, Error> {
         let mut create = LinkCreate {
             program: program.fd() as u32,
             index,
-            attach_type: BPF_TCX_EGRESS,
+            attach_type: if ingress { BPF_TCX_INGRESS } else { BPF_TCX_EGRESS },
             ..LinkCreate::default()
         };
         // SAFETY: no addresses.

@@ -2,6 +2,9 @@
 
 use super::asm::{AsmError, Assembler, Helper, If, Instruction, Label, Op, Reg};
 use super::asm::{Reg::*, Width::*};
+use super::headers::{
+    self, ETH_P_IP, ETH_P_IPV6, FRAME, IPV4_BYTES, IPV6_BYTES, SCRATCH, read, read_at, wire,
+};
 
 /// Distribution of marks over the packets that may be marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,31 +62,11 @@ const PACKETS: i16 = 8;
 const MARKED: i16 = 16;
 const DROPPED: i16 = 24;
 
-const ETHERNET: i32 = 14;
-const ETH_P_IP: u16 = 0x0800;
-const ETH_P_IPV6: u16 = 0x86dd;
-const ETH_P_8021Q: u16 = 0x8100;
-const ETH_P_8021AD: u16 = 0x88a8;
-pub(super) const ETH_P_BATMAN: u16 = 0x4305;
-// uapi/linux/batadv_packet.h: `enum batadv_packettype`, `BATADV_COMPAT_VERSION`, sizes of `struct
-// batadv_unicast_packet` and of what `struct batadv_unicast_4addr_packet` has more.
-const BATADV_UNICAST: i32 = 0x40;
-const BATADV_UNICAST_4ADDR: i32 = 0x42;
-const BATADV_VERSION: i32 = 15;
-const UNICAST_BYTES: i32 = 10;
-const FOUR_ADDRESSES_MORE: i32 = 8;
-
-const IPV4_BYTES: i32 = 20;
-const IPV6_BYTES: i32 = 40;
 const IPV4_CHECKSUM: i32 = 10;
 /// `BPF_F_RECOMPUTE_CSUM`.
 const RECOMPUTE_CHECKSUM: i32 = 1;
 
-// Places on the stack, from its end.
-const SCRATCH: i16 = -8;
-/// Ethernet header; its first eight bytes become the key.
-const FRAME: i16 = -24;
-const ETHERTYPE: i16 = FRAME + 12;
+// Places on the stack, from its end. The first eight bytes of the Ethernet header become the key.
 const IP: i16 = -64;
 const TRAFFIC_CLASS: i16 = IP + 1;
 const THIS_CHANCE: i16 = -72;
@@ -91,8 +74,7 @@ const UNTIL: i16 = -80;
 
 /// Returns the program for a rule, with the file descriptors of both maps.
 ///
-/// Registers: `R6` the packet, `R7` the offset of the header that is read, `R8` its ethertype, then the ECN field,
-/// `R9` the counters.
+/// Registers: those of [`headers::find_ip`], then `R8` the ECN field, `R9` the counters.
 pub(super) fn program(
     rule: MarkRule,
     chances: i32,
@@ -100,32 +82,11 @@ pub(super) fn program(
 ) -> Result<Vec<Instruction>, AsmError> {
     let mut a = Assembler::new();
     let out = a.label();
-    let ip = a.label();
-    a.set(R6, R1);
-    a.set(R7, 0);
-    read(&mut a, 0, FRAME, ETHERNET, out);
+    headers::find_ip(&mut a, out);
     // Frames to a group are beacons and routing, and have no next hop.
     a.load(Byte, R0, R10, FRAME);
     a.jump_if(R0, If::AnyBit, 1, out);
-    a.load(Half, R8, R10, ETHERTYPE);
     a.store(Half, R10, FRAME + 6, 0);
-    a.set(R7, ETHERNET);
-    skip_tag(&mut a, out);
-    a.jump_if(R8, If::Differs, wire(ETH_P_BATMAN), ip);
-    let three = a.label();
-    read(&mut a, 0, SCRATCH, 2, out);
-    a.load(Byte, R0, R10, SCRATCH + 1);
-    a.jump_if(R0, If::Differs, BATADV_VERSION, out);
-    a.load(Byte, R0, R10, SCRATCH);
-    a.jump_if(R0, If::Equal, BATADV_UNICAST, three);
-    a.jump_if(R0, If::Differs, BATADV_UNICAST_4ADDR, out);
-    a.op(Op::Add, R7, FOUR_ADDRESSES_MORE);
-    a.bind(three);
-    a.op(Op::Add, R7, UNICAST_BYTES + ETHERNET);
-    read(&mut a, -2, SCRATCH, 2, out);
-    a.load(Half, R8, R10, SCRATCH);
-    skip_tag(&mut a, out);
-    a.bind(ip);
     read_ecn(&mut a, out);
     a.jump_if(R8, If::Equal, 3, out);
     if !rule.ect1 {
@@ -151,42 +112,6 @@ pub(super) fn program(
         a.exit();
     }
     a.finish()
-}
-
-/// Returns an ethertype as it is loaded from a packet.
-pub(super) const fn wire(ethertype: u16) -> i32 {
-    ethertype.to_be() as i32
-}
-
-/// Copies bytes from `R7 + offset` to the stack; jumps if the packet is shorter.
-fn read(a: &mut Assembler, offset: i32, to: i16, bytes: i32, short: Label) {
-    a.set(R2, R7);
-    if offset != 0 {
-        a.op(Op::Add, R2, offset);
-    }
-    read_at(a, to, bytes, short);
-}
-
-/// Does the same from `R2`.
-fn read_at(a: &mut Assembler, to: i16, bytes: i32, short: Label) {
-    a.set(R1, R6);
-    a.set(R3, R10);
-    a.op(Op::Add, R3, i32::from(to));
-    a.set(R4, bytes);
-    a.call(Helper::SkbLoadBytes);
-    a.jump_if(R0, If::Differs, 0, short);
-}
-
-/// Skips one VLAN tag: `R7` and `R8` become those behind it.
-fn skip_tag(a: &mut Assembler, short: Label) {
-    let (tag, none) = (a.label(), a.label());
-    a.jump_if(R8, If::Equal, wire(ETH_P_8021Q), tag);
-    a.jump_if(R8, If::Differs, wire(ETH_P_8021AD), none);
-    a.bind(tag);
-    read(a, 2, SCRATCH, 2, short);
-    a.load(Half, R8, R10, SCRATCH);
-    a.op(Op::Add, R7, 4);
-    a.bind(none);
 }
 
 /// Copies the IP header at `R7` to the stack and sets `R8` to its ECN field.

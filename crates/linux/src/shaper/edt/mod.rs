@@ -21,7 +21,7 @@ use super::htb::find::{self, Root};
 use super::htb::{build, foreign, sides};
 use super::rules::RulesInForce;
 use super::*;
-use crate::bpf::hook::FilterName;
+use crate::bpf::hook::{FilterName, Way};
 use crate::link;
 use crate::netlink::Netlink;
 use crate::nft;
@@ -36,6 +36,7 @@ pub(super) const FILTER: FilterName = FilterName {
     on_ours: "fairmesh-pace+clsact",
     prio: 0xfa1,
     what: "the program that limits subscribers",
+    way: Way::Out,
 };
 
 /// Field of packets that carries the class.
