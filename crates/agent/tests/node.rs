@@ -190,7 +190,7 @@ fn marks_reach_the_receiver_and_end_with_the_router() {
         let places = places.clone();
         move || {
             let mut kernel = Kernel::new(&[], Box::new(|| true));
-            kernel.marks()?;
+            kernel.programs()?;
             kernel.mark(&places, None, Probability(0.25), Marking { even: true }).unwrap();
             Ok::<_, String>(kernel)
         }

@@ -1,14 +1,16 @@
 //! Answers of a router's daemon to `status` and `why`.
 
+use fairmesh_linux::MacAddr;
 use fairmesh_units::Time;
 
 use super::config::Config;
 use super::machine::Machine;
 use super::neighbours::Cause;
 use super::report::{
-    InterfaceReport, LimitReport, MarkingReport, NeighbourReport, RefusedReport, SCHEMA, Status,
-    Why,
+    InterfaceReport, LimitReport, MarkingReport, NeighbourReport, RefusedReport, SCHEMA,
+    ShareReport, Status, Why,
 };
+use super::rig::{HopShare, HopShares};
 use super::service::Router;
 
 impl<M: Machine> Router<M> {
@@ -74,6 +76,7 @@ impl<M: Machine> Router<M> {
                 .rig
                 .marking
                 .map(|m| MarkingReport { probability: m.probability.0, applied: m.applied }),
+            shares: self.share_reports(),
             sent_messages: self.sent_messages(),
             refused: refused
                 .map(|(cause, messages)| RefusedReport { cause: cause.name().to_owned(), messages })
@@ -81,6 +84,19 @@ impl<M: Machine> Router<M> {
             last_refused,
             events: self.rig.journal.totals().map(|(code, _, n)| (code.to_owned(), n)).collect(),
         }
+    }
+
+    fn share_reports(&self) -> Vec<ShareReport> {
+        let report = |s: &HopShares| {
+            let one = |(mac, hop): (&MacAddr, &HopShare)| ShareReport {
+                next_hop: mac.to_string(),
+                share: hop.share,
+                bits_per_second: hop.rate.map(|r| r.0),
+                applied: s.applied,
+            };
+            s.hops.iter().map(one).collect()
+        };
+        self.rig.shares.as_ref().map(report).unwrap_or_default()
     }
 
     /// Returns the report of `why`.

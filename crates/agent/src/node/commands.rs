@@ -2,9 +2,8 @@
 
 use std::io::Write;
 
-use fairmesh_control::{Ability, Needs};
-use fairmesh_linux::bpf::Marker;
-use fairmesh_linux::{LocalPlace, LocalShaper, Removed};
+use fairmesh_control::{Ability, EventKind, Needs};
+use fairmesh_linux::{Error, Interface, LocalShaper, NextHopShaper};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -12,8 +11,9 @@ use super::args::{AskArgs, ConfigArgs, GuardArgs, NodeCommand};
 use super::config::Config;
 use super::doctor;
 use super::machine::Kernel;
+use super::places::{self, Places};
 use super::report::{self, Request};
-use super::start::{self, Limits, RunOptions};
+use super::start::{self, RunOptions};
 use super::state::SavedState;
 use crate::daemon::guard::{self, GuardedRun};
 use crate::daemon::lock::{LOCK_PATIENCE, Lock, Registry};
@@ -108,19 +108,28 @@ fn check(a: &ConfigArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         Err(e) => Err(e.to_string()),
     };
     lines.push(CheckLine::of("control", control));
-    let marking = |needs: Vec<Needs>| needs.iter().any(|n| n.abilities.has(Ability::Mark));
-    if marking(config.mechanism.all_needs()) {
-        let text = machine.marks().map(|()| "the kernel runs the program that marks".to_owned());
+    let needs = config.mechanism.all_needs();
+    let able = |ability| needs.iter().any(|n: &Needs| n.abilities.has(ability));
+    let counts = needs.iter().any(|n| n.events.has(EventKind::FlowLinks));
+    if able(Ability::Mark) || counts {
+        let text = machine.programs().map(|()| "the kernel runs our programs".to_owned());
         lines.push(match config.mode {
-            Mode::Apply => CheckLine::of("marks", text),
-            Mode::Observe => CheckLine::warning("marks", text),
+            Mode::Observe if !counts => CheckLine::warning("eBPF", text),
+            _ => CheckLine::of("eBPF", text),
         });
     }
-    if config.mode == Mode::Apply && !marking(config.mechanism.all_needs()) {
-        for place in config.places() {
-            let free = LocalShaper::check(&place).map_err(|e| e.to_string());
-            let text = free.map(|()| format!("{} is free for a limit", place.interface));
-            lines.push(CheckLine::of("limit", text));
+    if config.mode == Mode::Apply {
+        let free = |interface: &Interface, result: Result<(), Error>| {
+            let text = result.map(|()| format!("{interface} is free for a limit"));
+            CheckLine::of("limit", text.map_err(|e| e.to_string()))
+        };
+        let places = Places::of(&config);
+        if able(Ability::LimitLocal) {
+            let local = places.local.iter();
+            lines.extend(local.map(|p| free(&p.interface, LocalShaper::check(p))));
+        }
+        if able(Ability::LinkClasses) {
+            lines.extend(places.next_hops.iter().map(|i| free(i, NextHopShaper::check(i))));
         }
     }
     let socket = preflight::socket(&config.socket).map_err(|e| e.to_string());
@@ -165,14 +174,14 @@ fn reset(a: &ConfigArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         );
         SavedState::default()
     });
-    let mut places = config.places();
-    places.extend(saved.places.into_iter().filter(|p| !config.places().contains(p)));
-    let mut removed = Removed::default();
-    for place in &places {
-        removed.add(LocalShaper::remove(place)?);
+    let mut all = Places::of(&config);
+    all.add(saved.places);
+    let (mut removed, errors) = all.clear();
+    if let Some((_, e)) = errors.into_iter().next() {
+        return Err(e.into());
     }
     for interface in config.marked() {
-        removed.add(Marker::remove(&interface)?);
+        removed.add(places::remove_programs(&interface)?);
     }
     if a.json {
         return json::print(out, &removed);
@@ -190,15 +199,14 @@ fn reset(a: &ConfigArgs, out: &mut dyn Write) -> Result<(), AgentError> {
 }
 
 fn watch(a: &GuardArgs) -> Result<(), AgentError> {
-    let places: Vec<LocalPlace> =
-        serde_json::from_str(&a.places).map_err(AgentError::GuardLayout)?;
+    let mut places: Places = serde_json::from_str(&a.places).map_err(AgentError::GuardLayout)?;
     let resource = |kind, name: &str| crate::daemon::lock::Resource { kind, name: name.to_owned() };
-    let resources = places.iter().map(|p| resource("interface", p.interface.name())).collect();
+    let resources = places.interfaces().map(|i| resource("interface", i.name())).collect();
     let guarded_run = GuardedRun {
         lock: a.lock.clone(),
         run: a.run.clone(),
         resources,
         registry: Registry::here(),
     };
-    Ok(guard::watch(&guarded_run, &mut Limits(places))?)
+    Ok(guard::watch(&guarded_run, &mut places)?)
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use fairmesh_control::{Mechanism, Registry};
 use fairmesh_document::{Document, KeyPath, Located, Problem};
-use fairmesh_linux::{Interface, LocalPlace};
+use fairmesh_linux::bpf::FlowMeter;
+use fairmesh_linux::{Interface, IpNet, LocalPlace};
 use fairmesh_units::BitRate;
 use serde::Deserialize;
 
@@ -27,6 +28,9 @@ pub const KEY: &str = "/etc/fairmesh/node.key";
 pub const PORT: u16 = 5248;
 /// Most mesh interfaces.
 const MAX_INTERFACES: usize = 8;
+/// Addresses of homes without `homes`: private ones (RFC 1918, RFC 6598, RFC 4193).
+const HOMES: [&str; 5] =
+    ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
 /// Control without `control.use`: none.
 const CONTROL: &str = "fifo";
 
@@ -63,6 +67,7 @@ struct Draft {
     wired: Option<Interface>,
     role: Role,
     key: Option<PathBuf>,
+    homes: Option<Vec<String>>,
     number: Option<u16>,
     #[serde(deserialize_with = "text::deserialize")]
     rate: Option<BitRate>,
@@ -103,6 +108,8 @@ pub struct Config {
     pub role: Role,
     /// File with the key that all routers share.
     pub key: PathBuf,
+    /// Prefixes of addresses of homes, by which flows are told apart.
+    pub homes: Vec<IpNet>,
     /// Number of this router in the mesh; `None`: derived from its address.
     pub number: Option<u16>,
     /// Nominal rate of links for which no radio reports one.
@@ -246,6 +253,19 @@ fn build(draft: &Draft) -> Result<Config> {
             Problem::range(0, "1 to 65535, another at each router"),
         );
     }
+    let prefix = |(i, text): (usize, &str)| {
+        let expected = "a prefix such as \"10.0.0.0/8\"";
+        let at = || KeyPath::from("homes").index(i);
+        text.parse::<IpNet>().or_else(|_| refused(at(), format!("\"{text}\""), expected))
+    };
+    let homes = match &draft.homes {
+        Some(homes) => homes.iter().map(String::as_str).enumerate().map(prefix).collect(),
+        None => HOMES.into_iter().enumerate().map(prefix).collect::<Result<Vec<_>>>(),
+    }?;
+    if homes.is_empty() || homes.len() > FlowMeter::MAX_PREFIXES {
+        let found = format!("{} prefixes", homes.len());
+        return fail(KeyPath::from("homes"), Problem::range(found, "1 to 32 prefixes"));
+    }
     let listen = draft.metrics.listen;
     if let Some(listen) = listen.filter(|l| !l.ip().is_loopback()) {
         return refused(
@@ -267,6 +287,7 @@ fn build(draft: &Draft) -> Result<Config> {
         wired,
         role: draft.role,
         key: path(&draft.key, "key", KEY)?,
+        homes,
         number: draft.number,
         rate: draft.rate,
         capacity: draft.capacity,
@@ -293,6 +314,7 @@ mod tests {
         assert_eq!((config.mode, config.role), (Mode::Observe, Role::Router));
         assert!(config.mechanism.is_none());
         assert_eq!((config.key, config.metrics), (PathBuf::from(KEY), None));
+        assert_eq!(config.homes.len(), HOMES.len());
     }
 
     #[test]
@@ -314,6 +336,8 @@ mod tests {
         of(more("key = \"node.key\""), [":3: key", "node.key", "an absolute path"]);
         of(more("rate = \"54\""), [":3:", "54", "Mbit/s"]);
         of(more("capacity = \"1 bit/s\""), [":3: capacity", "1 bit/s", "1 kbit/s to"]);
+        of(more("homes = []"), [":3: homes", "0 prefixes", "1 to 32"]);
+        of(more("homes = [\"10.0.0.0/40\"]"), [":3: homes[0]", "10.0.0.0/40", "a prefix"]);
         of(more("number = 0"), [":3: number", "0", "1 to 65535"]);
         of(more("number = 70000"), [":3:", "70000", "65535"]);
         of(more("speed = 5"), [":3:", "speed", "interfaces"]);

@@ -1,15 +1,16 @@
 //! A machine without a kernel, for tests: neighbours, a channel, a class, and faults.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use fairmesh_control::{Channel, Marking};
+use fairmesh_linux::bpf::FlowCount;
 use fairmesh_linux::nl80211::Station;
-use fairmesh_linux::{Error, Interface, LocalPlace, MacAddr, Removed};
+use fairmesh_linux::{Error, Interface, IpNet, LocalPlace, MacAddr, Removed};
 use fairmesh_units::{BitRate, Probability, Span};
 
-use super::machine::{LocalCounters, Machine, Port};
+use super::machine::{HopLimit, LocalCounters, Machine, Port};
 
 /// State that a test shares with the machine.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,12 @@ pub(crate) struct World {
     pub marks: Option<(Vec<Interface>, f64, Marking)>,
     /// Number of times that marks were set or renewed.
     pub renewals: u32,
+    /// Installed classes of next hops, by interface.
+    pub hops: BTreeMap<Interface, BTreeMap<MacAddr, Option<BitRate>>>,
+    /// True while packets of homes are counted.
+    pub counting: bool,
+    /// Counters of homes' packets.
+    pub flows: Vec<FlowCount>,
     /// True if the class cannot be installed or is gone.
     pub broken: bool,
 }
@@ -51,7 +58,8 @@ impl Fake {
             stations: true,
             survey: true,
             queues: true,
-            marks: true,
+            airtime: true,
+            programs: true,
         };
         let fake = Fake::default();
         fake.0.borrow_mut().ports = (0..ports).map(port).collect();
@@ -139,5 +147,42 @@ impl Machine for Fake {
     fn remove(&mut self, _: &LocalPlace) -> Result<Removed, Error> {
         self.0.borrow_mut().class = None;
         Ok(Removed::default())
+    }
+
+    fn install_hops(&mut self, interface: &Interface, _: u32) -> Result<(), Error> {
+        let mut world = self.0.borrow_mut();
+        if world.broken {
+            return Err(gone());
+        }
+        world.installs += 1;
+        world.hops.insert(interface.clone(), BTreeMap::new());
+        Ok(())
+    }
+    fn set_hops(&mut self, interface: &Interface, limits: &[HopLimit]) -> Result<(), Error> {
+        let mut world = self.0.borrow_mut();
+        world.rates += 1;
+        world.hops.get_mut(interface).ok_or_else(gone)?.extend(limits.iter().copied());
+        Ok(())
+    }
+    fn sample_hops(&mut self, interface: &Interface) -> Result<Vec<(MacAddr, u64)>, Error> {
+        let world = self.0.borrow();
+        let hops = world.hops.get(interface).ok_or_else(gone)?;
+        let sent = |mac: &MacAddr| {
+            let station = world.stations.iter().find(|s| s.mac == *mac);
+            (*mac, station.and_then(|s| s.tx_bytes).unwrap_or(0))
+        };
+        Ok(hops.keys().map(sent).collect())
+    }
+    fn remove_hops(&mut self, interface: &Interface) -> Result<Removed, Error> {
+        self.0.borrow_mut().hops.remove(interface);
+        Ok(Removed::default())
+    }
+    fn count_flows(&mut self, interfaces: &[Interface], _: &[IpNet]) -> Result<(), Error> {
+        self.0.borrow_mut().counting = !interfaces.is_empty();
+        Ok(())
+    }
+    fn flows(&mut self) -> Result<Vec<FlowCount>, Error> {
+        let world = self.0.borrow();
+        if world.counting { Ok(world.flows.clone()) } else { Err(gone()) }
     }
 }

@@ -7,12 +7,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use fairmesh_control::{Channel, Marking};
-use fairmesh_linux::bpf::{MarkRule, Marker, Spacing};
+use fairmesh_linux::bpf::{FlowCount, FlowMeter, MarkRule, Marker, Spacing};
 use fairmesh_linux::link::{self, Link};
 use fairmesh_linux::netlink::Netlink;
 use fairmesh_linux::nl80211::{Nl80211, Radio, Station, Survey};
 use fairmesh_linux::{
-    Error, FREE_PRIORITY, Interface, LocalPlace, LocalShaper, MacAddr, Removed, broadcast,
+    Error, FREE_PRIORITY, Interface, IpNet, LocalPlace, LocalShaper, MacAddr, NextHopShaper,
+    Removed, broadcast,
 };
 use fairmesh_units::{BitRate, Probability, Span};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -43,8 +44,10 @@ pub struct Port {
     pub survey: bool,
     /// True if its driver reports the queue of each neighbour, as far as there are neighbours.
     pub queues: bool,
-    /// True if packets can be marked as they leave it.
-    pub marks: bool,
+    /// True if its driver reports the airtime of each neighbour, as far as there are neighbours.
+    pub airtime: bool,
+    /// True if the kernel runs our programs: packets can be marked as they leave it, and flows counted.
+    pub programs: bool,
 }
 
 /// Counters of local traffic, in IP bytes.
@@ -127,7 +130,46 @@ pub trait Machine {
     /// # Errors
     /// See [`LocalShaper::remove`].
     fn remove(&mut self, place: &LocalPlace) -> Result<Removed, Error>;
+
+    /// Installs classes of next hops on an interface, none of which exists yet.
+    ///
+    /// # Errors
+    /// See [`NextHopShaper::install`].
+    fn install_hops(&mut self, interface: &Interface, burst: u32) -> Result<(), Error>;
+
+    /// Sets limits of next hops on an interface; one without a class gets one.
+    ///
+    /// # Errors
+    /// See [`NextHopShaper::set_rates`].
+    fn set_hops(&mut self, interface: &Interface, limits: &[HopLimit]) -> Result<(), Error>;
+
+    /// Returns the bytes that each class of an interface has sent, in Ethernet frames.
+    ///
+    /// # Errors
+    /// See [`NextHopShaper::sample`].
+    fn sample_hops(&mut self, interface: &Interface) -> Result<Vec<(MacAddr, u64)>, Error>;
+
+    /// Removes the classes of next hops from an interface.
+    ///
+    /// # Errors
+    /// See [`NextHopShaper::remove`].
+    fn remove_hops(&mut self, interface: &Interface) -> Result<Removed, Error>;
+
+    /// Counts the packets of homes on the links of these interfaces, in place of others; of none: ends it.
+    ///
+    /// # Errors
+    /// See [`FlowMeter`].
+    fn count_flows(&mut self, interfaces: &[Interface], homes: &[IpNet]) -> Result<(), Error>;
+
+    /// Returns the counters of all homes on all links since [`Machine::count_flows`].
+    ///
+    /// # Errors
+    /// The kernel's refusal, or the programs are gone.
+    fn flows(&mut self) -> Result<Vec<FlowCount>, Error>;
 }
+
+/// A next hop and its limit, in Ethernet frames' bytes; `None`: without one.
+pub type HopLimit = (MacAddr, Option<BitRate>);
 
 /// Wakes the loop; returns false when the loop has ended.
 pub type Wake = Box<dyn Fn() -> bool + Send + Sync>;
@@ -151,8 +193,10 @@ pub struct Kernel {
     interfaces: Vec<Opened>,
     netlink: Option<Netlink>,
     shaper: Option<LocalShaper>,
-    /// Obstacle of marks, once it is known.
-    marks: Option<Result<(), String>>,
+    hops: Vec<(Interface, NextHopShaper)>,
+    meter: Option<FlowMeter>,
+    /// Obstacle of our programs, once it is known.
+    programs: Option<Result<(), String>>,
     markers: Vec<(Interface, Marking, Marker)>,
     wake: std::sync::Arc<Wake>,
 }
@@ -166,19 +210,26 @@ impl Kernel {
             interfaces,
             netlink: None,
             shaper: None,
-            marks: None,
+            hops: Vec::new(),
+            meter: None,
+            programs: None,
             markers: Vec::new(),
             wake: std::sync::Arc::new(wake),
         }
     }
 
-    /// Returns the obstacle of marks on this kernel.
+    /// Returns the obstacle of our programs on this kernel.
     ///
     /// # Errors
     /// The obstacle.
-    pub fn marks(&mut self) -> Result<(), String> {
+    pub fn programs(&mut self) -> Result<(), String> {
         let load = || Marker::load(MarkRule::default()).map(drop).map_err(|e| e.to_string());
-        self.marks.get_or_insert_with(load).clone()
+        self.programs.get_or_insert_with(load).clone()
+    }
+
+    fn hops(&mut self, interface: &Interface) -> Result<&mut NextHopShaper, Error> {
+        let found = self.hops.iter_mut().find(|(name, _)| name == interface);
+        found.map(|(_, shaper)| shaper).ok_or(Error::NotInstalled)
     }
 
     fn find(&mut self, name: &str) -> Result<Link, Error> {
@@ -248,16 +299,17 @@ impl Machine for Kernel {
             opened.open(&link, &self.wake);
             let radio = opened.radio.is_some();
             let talks = opened.carrier.is_some() && link.up;
-            let marks = self.marks().is_ok();
-            let queues = radio && self.stations(at).iter().all(|s| s.queue.is_some());
+            let programs = self.programs().is_ok();
+            let stations = self.stations(at);
             ports.push(Port {
                 mac: link.mac,
                 up: link.up,
                 talks,
                 stations: radio,
                 survey: self.channel(at).is_some(),
-                queues,
-                marks,
+                queues: radio && stations.iter().all(|s| s.queue.is_some()),
+                airtime: radio && stations.iter().all(|s| s.tx_airtime_us.is_some()),
+                programs,
             });
         }
         ports
@@ -362,6 +414,44 @@ impl Machine for Kernel {
     fn remove(&mut self, place: &LocalPlace) -> Result<Removed, Error> {
         self.shaper = None;
         LocalShaper::remove(place)
+    }
+
+    fn install_hops(&mut self, interface: &Interface, burst: u32) -> Result<(), Error> {
+        self.hops.retain(|(name, _)| name != interface);
+        self.hops.push((interface.clone(), NextHopShaper::install(interface, burst)?));
+        Ok(())
+    }
+
+    fn set_hops(&mut self, interface: &Interface, limits: &[HopLimit]) -> Result<(), Error> {
+        self.hops(interface)?.set_rates(limits)
+    }
+
+    fn sample_hops(&mut self, interface: &Interface) -> Result<Vec<(MacAddr, u64)>, Error> {
+        let mut stats = Vec::new();
+        self.hops(interface)?.sample(&mut stats)?;
+        Ok(stats.into_iter().map(|(mac, stats)| (mac, stats.bytes)).collect())
+    }
+
+    fn remove_hops(&mut self, interface: &Interface) -> Result<Removed, Error> {
+        self.hops.retain(|(name, _)| name != interface);
+        NextHopShaper::remove(interface)
+    }
+
+    fn count_flows(&mut self, interfaces: &[Interface], homes: &[IpNet]) -> Result<(), Error> {
+        self.meter = None;
+        if interfaces.is_empty() {
+            return Ok(());
+        }
+        let mut meter = FlowMeter::load(homes)?;
+        interfaces.iter().try_for_each(|interface| meter.attach(interface))?;
+        self.meter = Some(meter);
+        Ok(())
+    }
+
+    fn flows(&mut self) -> Result<Vec<FlowCount>, Error> {
+        let meter = self.meter.as_mut().ok_or(Error::NotInstalled)?;
+        meter.verify()?;
+        meter.read()
     }
 }
 

@@ -21,8 +21,10 @@ pub struct Probe {
     pub survey: bool,
     /// All drivers of radios report the queues of their neighbours.
     pub queues: bool,
-    /// The kernel runs the program that marks packets.
-    pub marks: bool,
+    /// All drivers of radios report the airtime of their neighbours.
+    pub airtime: bool,
+    /// The kernel runs our programs, which mark packets and count flows.
+    pub programs: bool,
 }
 
 impl Probe {
@@ -32,8 +34,9 @@ impl Probe {
         Probe {
             stations: radios.peek().is_some(),
             survey: ports.iter().any(|p| p.survey),
-            marks: ports.iter().all(|p| p.marks),
-            queues: radios.peek().is_some() && radios.all(|p| p.queues),
+            programs: ports.iter().all(|p| p.programs),
+            queues: radios.peek().is_some() && radios.clone().all(|p| p.queues),
+            airtime: radios.peek().is_some() && radios.all(|p| p.airtime),
         }
     }
 }
@@ -66,16 +69,26 @@ pub fn offers(config: &Config, probe: Probe) -> Offers {
         knowledge.push(Knowledge::FairRates);
     }
     let mut abilities = vec![Ability::LimitLocal, Ability::Send];
+    let mut plans: &[PointOffer] = &[LOCAL_TRAFFIC];
     // Frames that 802.11s forwards pass no queueing discipline and no filter.
-    if config.routing != Routing::Hwmp && (config.mode == Mode::Observe || probe.marks) {
-        abilities.push(Ability::Mark);
+    if config.routing != Routing::Hwmp {
+        if config.mode == Mode::Observe || probe.programs {
+            abilities.push(Ability::Mark);
+        }
+        if probe.programs {
+            events.push(EventKind::FlowLinks);
+        }
+        if probe.airtime {
+            abilities.extend([Ability::ReplaceQueue, Ability::LinkClasses, Ability::Airtime]);
+            plans = &[LOCAL_TRAFFIC, NEXT_HOPS];
+        }
     }
     Offers {
         host: host(config),
         events: EventSet::of(&events),
         abilities: AbilitySet::of(&abilities),
         knowledge: KnowledgeSet::of(&knowledge),
-        plans: &[PointOffer { point: Point::Local, classes: &[LOCAL] }],
+        plans,
     }
 }
 
@@ -104,6 +117,19 @@ const LOCAL: ClassOffer = ClassOffer {
     burst: (Bytes(1), Bytes(16_000_000)),
     alike: true,
 };
+
+/// A class for all packets to one next hop, forwarded ones included.
+const NEXT_HOP: ClassOffer = ClassOffer {
+    kind: ClassKind::Link,
+    limits: &[LimitKind::Airtime],
+    leaves: &[LeafKind::Fair],
+    packets: (1, 10_000),
+    burst: (Bytes(1), Bytes(16_000_000)),
+    alike: true,
+};
+
+const LOCAL_TRAFFIC: PointOffer = PointOffer { point: Point::Local, classes: &[LOCAL] };
+const NEXT_HOPS: PointOffer = PointOffer { point: Point::Interface, classes: &[NEXT_HOP] };
 
 /// Role in the mesh, for mechanisms. `gateway`: a gateway is one of its neighbours.
 pub fn site(role: Role, gateway: bool) -> Site {
@@ -156,8 +182,10 @@ mod tests {
         trial(&config, probe).err().map(|e| e.to_string()).unwrap_or_default()
     }
 
-    const RADIO: Probe = Probe { stations: true, survey: true, queues: true, marks: true };
-    const CABLE: Probe = Probe { stations: false, survey: false, queues: false, marks: true };
+    const RADIO: Probe =
+        Probe { stations: true, survey: true, queues: true, airtime: true, programs: true };
+    const CABLE: Probe =
+        Probe { stations: false, survey: false, queues: false, airtime: false, programs: true };
 
     #[test]
     fn gap_runs_on_every_routing_if_rates_and_a_guarantee_are_known() {
@@ -192,10 +220,24 @@ mod tests {
         assert!(old.contains("not delivered:") && old.contains("queue"), "{old}");
         let apply = |probe| refused("layer3", &format!("mode = \"apply\"\n{lbm}"), probe);
         assert_eq!(apply(RADIO), "");
-        let apply = apply(Probe { marks: false, ..RADIO });
+        let apply = apply(Probe { programs: false, ..RADIO });
         assert!(apply.contains("in mode apply: not possible: mark packets"), "{apply}");
         let cable = refused("layer3", &format!("rate = \"54 Mbit/s\"\n{lbm}"), CABLE);
         assert!(cable.contains("not delivered: "), "{cable}");
+    }
+
+    #[test]
+    fn airtime_is_limited_where_drivers_report_it_and_frames_pass_queues() {
+        let cna = "mode = \"apply\"\n[control]\nuse = \"cna+sampled+messages\"\n";
+        assert_eq!(refused("layer3", cna, RADIO), "");
+        assert_eq!(refused("batman-adv", cna, RADIO), "");
+        let lacks = |routing: &str, probe, what: &str| {
+            let text = refused(routing, cna, probe);
+            assert!(text.contains(what), "{text}");
+        };
+        lacks("layer3", Probe { airtime: false, ..RADIO }, "limits in airtime");
+        lacks("layer3", Probe { programs: false, ..RADIO }, "counters of each flow on each link");
+        lacks("hwmp", RADIO, "a class per neighbour");
     }
 
     #[test]
@@ -203,9 +245,10 @@ mod tests {
         let of = |name: &str| refused("layer3", &format!("[control]\nuse = \"{name}\"\n"), RADIO);
         assert!(of("pfrc").contains("it runs at"), "{}", of("pfrc"));
         assert!(of("lbm").contains("it runs at access points"), "{}", of("lbm"));
-        for name in ["cna", "wcp", "mesh-maxmin"] {
+        for name in ["cna", "cna+sampled", "wcp", "mesh-maxmin"] {
             assert!(of(name).contains("not delivered: "), "{}", of(name));
         }
         assert_eq!(of("fifo"), "");
+        assert_eq!(of("lbm+multihop+messages"), "");
     }
 }

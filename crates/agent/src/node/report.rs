@@ -74,6 +74,19 @@ pub struct MarkingReport {
     pub applied: bool,
 }
 
+/// Airtime of the packets to a next hop.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ShareReport {
+    /// Ethernet address of the next hop.
+    pub next_hop: String,
+    /// Decided share of the airtime.
+    pub share: f64,
+    /// Limit that gives it, in Ethernet frames' bytes; `None` until a transfer has been measured.
+    pub bits_per_second: Option<u64>,
+    /// True if it is in the kernel; false in mode "observe".
+    pub applied: bool,
+}
+
 /// Refused messages.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct RefusedReport {
@@ -116,6 +129,9 @@ pub struct Status {
     pub limit: Option<LimitReport>,
     /// Marks of packets that leave this router.
     pub marking: Option<MarkingReport>,
+    /// Airtime of the packets to each next hop that has a limit.
+    #[serde(default)]
+    pub shares: Vec<ShareReport>,
     /// Number of sent messages, by the busiest interface.
     pub sent_messages: u64,
     /// Refused messages by cause, without those of this router.
@@ -200,6 +216,17 @@ pub fn status_text(s: &Status) -> String {
     if let Some(m) = &s.marking {
         let force = if m.applied { "in force" } else { "observed only" };
         let _ = writeln!(out, "marks: {:.1} % of packets with ECN, {force}", m.probability * 100.0);
+    }
+    for share in &s.shares {
+        let force = if share.applied { "in force" } else { "observed only" };
+        let rate =
+            share.bits_per_second.map_or("no limit yet".to_owned(), |b| BitRate(b).to_string());
+        let _ = writeln!(
+            out,
+            "next hop {}: {:.1} % of the air, {rate}, {force}",
+            share.next_hop,
+            share.share * 100.0
+        );
     }
     let refused: Vec<String> =
         s.refused.iter().map(|r| format!("{} {}", r.messages, r.cause)).collect();
@@ -300,6 +327,12 @@ pub fn metrics(s: &Status, process: Option<Resources>) -> String {
     if let Some(m) = &s.marking {
         page.one("marking_probability", "gauge", "Decided chance of a mark.", m.probability);
         page.one("marking_applied", "gauge", "1 while marks are in force.", u8::from(m.applied));
+    }
+    let hop = |s: &ShareReport| (format!("next_hop=\"{}\"", s.next_hop), s.share);
+    let shares: Vec<_> = s.shares.iter().map(hop).collect();
+    if !shares.is_empty() {
+        let help = "Decided share of the airtime of a next hop.";
+        page.family("airtime_share", "gauge", help, &shares);
     }
     let event = |(code, n): &(String, u64)| (format!("event=\"{code}\""), *n as f64);
     let events: Vec<_> = s.events.iter().map(event).collect();

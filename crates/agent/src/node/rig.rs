@@ -1,13 +1,13 @@
 //! The router as the host of one mechanism: its senses, its acts, and its record.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use fairmesh_control::host::{Node, Samples};
 use fairmesh_control::{
-    Action, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, Marking, QueueLength,
-    Reason, Value,
+    Action, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, FlowLink, Limit, Marking,
+    QueueLength, Reason, Value,
 };
-use fairmesh_linux::{Error, LocalPlace, MacAddr};
+use fairmesh_linux::{AirtimeSample, AirtimeShares, Error, LocalPlace, MacAddr};
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Probability, Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,27 @@ pub struct Marks {
     pub applied: bool,
 }
 
+/// Airtime of the packets to each next hop.
+#[derive(Clone, Default, Debug)]
+pub struct HopShares {
+    /// Position of the mesh interface, decided share, and the limit that gives it, by next hop.
+    pub hops: BTreeMap<MacAddr, HopShare>,
+    estimates: AirtimeShares,
+    /// True if the limits are in force.
+    pub applied: bool,
+}
+
+/// Airtime of the packets to one next hop.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HopShare {
+    /// Position of the mesh interface.
+    pub interface: usize,
+    /// Share of the airtime that the mechanism has decided on.
+    pub share: f64,
+    /// Limit that gives it, in Ethernet frames' bytes; `None` until a transfer has been measured.
+    pub rate: Option<BitRate>,
+}
+
 /// Senses, acts and record of a router.
 #[derive(Debug)]
 pub struct Rig<M> {
@@ -74,6 +95,12 @@ pub struct Rig<M> {
     pub limit: Option<LocalLimit>,
     /// Marks that the mechanism has decided on.
     pub marking: Option<Marks>,
+    /// Shares of the airtime, once the mechanism has classes for next hops.
+    pub shares: Option<HopShares>,
+    /// Mesh interface of each neighbour that the mechanism knows.
+    pub reached: BTreeMap<MacAddr, usize>,
+    /// True while packets of homes are counted.
+    pub counting: bool,
     /// Bodies of the mechanism that wait for the next message, with their receivers.
     pub bodies: VecDeque<(Option<MacAddr>, Vec<u8>)>,
     /// Bodies that were left out because too many waited.
@@ -96,6 +123,9 @@ impl<M: Machine> Rig<M> {
             uplink: 0,
             limit: None,
             marking: None,
+            shares: None,
+            reached: BTreeMap::new(),
+            counting: false,
             bodies: VecDeque::new(),
             dropped_bodies: 0,
             failed: None,
@@ -106,6 +136,7 @@ impl<M: Machine> Rig<M> {
     /// True if a class of ours is in the kernel.
     pub fn applied(&self) -> bool {
         self.limit.as_ref().is_some_and(|l| l.applied)
+            || self.shares.as_ref().is_some_and(|s| s.applied)
     }
 
     /// Removes the limit, and forgets the mechanism's decisions.
@@ -115,6 +146,18 @@ impl<M: Machine> Rig<M> {
             self.machine.unmark();
         }
         self.bodies.clear();
+        if std::mem::take(&mut self.counting) {
+            let _ = self.machine.count_flows(&[], &[]);
+        }
+        if self.shares.take().is_some_and(|s| s.applied) {
+            for interface in self.config.interfaces.clone() {
+                if let Err(e) = self.machine.remove_hops(&interface) {
+                    self.journal.note(now, Level::Error, "limit.stays", || {
+                        format!("{interface}: {e}; `fairmesh-node reset` removes it")
+                    });
+                }
+            }
+        }
         let Some(limit) = self.limit.take().filter(|l| l.applied) else { return };
         if let Err(e) = self.machine.remove(&limit.place) {
             self.journal.note(now, Level::Error, "limit.stays", || {
@@ -129,6 +172,98 @@ impl<M: Machine> Rig<M> {
             let places = self.config.marked();
             let set = self.machine.mark(&places, None, marks.probability, marks.how);
             self.act(set);
+        }
+    }
+
+    /// Counts packets of homes from now on.
+    pub fn count_flows(&mut self) {
+        let (interfaces, homes) = (self.config.interfaces.clone(), self.config.homes.clone());
+        self.counting = true;
+        let counts = self.machine.count_flows(&interfaces, &homes);
+        self.act(counts);
+    }
+
+    /// Adapts the limits of next hops to the airtime that their packets took.
+    pub fn renew_shares(&mut self, now: Time) {
+        let Some(mut shares) = self.shares.take() else { return };
+        for at in 0..self.config.interfaces.len() {
+            if !shares.hops.values().any(|h| h.interface == at) {
+                continue;
+            }
+            let interface = self.config.interfaces[at].clone();
+            let stations = self.machine.stations(at);
+            let sent = match shares.applied {
+                true => self.machine.sample_hops(&interface),
+                // Without classes, the station's own counter, which has no Ethernet headers.
+                false => Ok(stations.iter().map(|s| (s.mac, s.tx_bytes.unwrap_or(0))).collect()),
+            };
+            let sent = match sent {
+                Ok(sent) => sent,
+                Err(e) => {
+                    self.failed = Some(e);
+                    break;
+                }
+            };
+            let sample = |&(next_hop, bytes): &(MacAddr, u64)| {
+                let station = stations.iter().find(|s| s.mac == next_hop)?;
+                let airtime = station.tx_airtime_us.map(Span::from_micros);
+                Some(AirtimeSample { next_hop, bytes, airtime })
+            };
+            let samples: Vec<_> = sent.iter().filter_map(sample).collect();
+            let mut changed = Vec::new();
+            for (mac, rate) in shares.estimates.renew(now, &samples) {
+                let Some(hop) = shares.hops.get_mut(&mac).filter(|h| h.interface == at) else {
+                    continue;
+                };
+                if differs(hop.rate, rate) {
+                    hop.rate = rate;
+                    changed.push((mac, rate));
+                }
+            }
+            if shares.applied && !changed.is_empty() {
+                let set = self.machine.set_hops(&interface, &changed);
+                self.act(set);
+            }
+        }
+        self.shares = Some(shares);
+    }
+
+    /// Builds a class of a next hop.
+    fn build_hop(&mut self, node: NodeId, share: f64, burst: Bytes) {
+        let Some(mac) = self.numbers.mac(node) else { return };
+        let Some(&at) = self.reached.get(&mac) else { return };
+        let applied = self.config.mode == Mode::Apply;
+        let shares = self.shares.get_or_insert_default();
+        shares.applied = applied;
+        let first = !shares.hops.values().any(|h| h.interface == at);
+        shares.hops.insert(mac, HopShare { interface: at, share, rate: None });
+        shares.estimates.set(mac, share);
+        if applied {
+            let interface = &self.config.interfaces[at];
+            let burst = u32::try_from(burst.0).unwrap_or(u32::MAX);
+            let installed =
+                if first { self.machine.install_hops(interface, burst) } else { Ok(()) };
+            let set = installed.and_then(|()| self.machine.set_hops(interface, &[(mac, None)]));
+            self.act(set);
+        }
+    }
+
+    fn sample_flows(&mut self, samples: &mut Samples<'_>) {
+        let flows = match self.machine.flows() {
+            Ok(flows) => flows,
+            Err(e) => return self.act(Err(e)),
+        };
+        let own = self.numbers.own();
+        for f in flows {
+            let Some(other) = self.numbers.of(f.neighbour) else { continue };
+            let (from, to) = if f.out { (own, other) } else { (other, own) };
+            samples.give(Event::FlowLink(FlowLink {
+                link: fairmesh_control::Link { from, to },
+                flow: flow_of(f.home, f.download),
+                ack: f.ack,
+                packets: f.packets,
+                bytes: f.bytes,
+            }));
         }
     }
 
@@ -211,6 +346,7 @@ impl<M: Machine> Node for Rig<M> {
                 samples.give(Event::Queue(all));
             }
             EventKind::FlowCounters => self.sample_stations(true, samples),
+            EventKind::FlowLinks => self.sample_flows(samples),
             EventKind::Channel => {
                 if let Some(channel) = self.machine.channel(self.uplink) {
                     samples.give(Event::Channel(channel));
@@ -221,6 +357,9 @@ impl<M: Machine> Node for Rig<M> {
     }
 
     fn build(&mut self, now: Time, class: &ClassPlan, _: Option<&Reason>) {
+        if let (Class::Link(node), Limit::Airtime(share)) = (class.class, class.limit) {
+            return self.build_hop(node, share.get(), class.burst);
+        }
         let place = self.config.place(self.uplink);
         let applied = self.config.mode == Mode::Apply;
         if applied {
@@ -232,7 +371,7 @@ impl<M: Machine> Node for Rig<M> {
             }
         }
         self.limit = Some(LocalLimit { place, rate: None, applied });
-        if let fairmesh_control::Limit::Rate(rate) = class.limit {
+        if let Limit::Rate(rate) = class.limit {
             self.limit_to(now, Some(rate));
         }
     }
@@ -240,6 +379,14 @@ impl<M: Machine> Node for Rig<M> {
     fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], _: Option<&Reason>) {
         match *action {
             Action::SetRate { class: Class::All, rate } => self.limit_to(now, rate),
+            Action::SetAirtime { class: Class::Link(node), share } => {
+                let mac = self.numbers.mac(node);
+                let Some((shares, mac)) = self.shares.as_mut().zip(mac) else { return };
+                if let Some(hop) = shares.hops.get_mut(&mac) {
+                    hop.share = share.get();
+                    shares.estimates.set(mac, share.get());
+                }
+            }
             Action::Mark { class: Class::All, probability, how } => {
                 let applied = self.config.mode == Mode::Apply;
                 self.marking = Some(Marks { probability, how, applied });
@@ -277,6 +424,21 @@ impl<M: Machine> Node for Rig<M> {
         let (at, code) = (now.as_secs_f64(), reason.code.to_owned());
         self.decisions.push_back(Decision { at, code, text: text.clone() });
         self.journal.note(now, Level::Info, reason.code, || text);
+    }
+}
+
+/// Identity of a home's flow in one direction, the same at every router.
+///
+/// The first bit of an address is given up for the direction.
+pub fn flow_of(home: u32, download: bool) -> FlowId {
+    FlowId(home & !(1 << 31) | u32::from(download) << 31)
+}
+
+/// True if a limit changes by more than a hundredth.
+fn differs(old: Option<BitRate>, new: Option<BitRate>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => old.0.abs_diff(new.0) > old.0 / 100,
+        (old, new) => old != new,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fairmesh_control::host::Driver;
-use fairmesh_control::{Event, Message, Neighbour, Setting};
+use fairmesh_control::{Event, EventKind, Message, Neighbour, Setting};
 use fairmesh_linux::{Error, MacAddr};
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
@@ -16,6 +16,7 @@ use super::message::{Draft, Field, MeshKey, Role};
 use super::neighbours::{Announcer, Neighbours};
 use super::numbers;
 use super::offers::{self, Probe};
+use super::places::Places;
 use super::report::{self, Request};
 use super::rig::Rig;
 use super::state::SavedState;
@@ -27,6 +28,8 @@ use crate::gateway::config::{ConfigError, Mode, capacity_of};
 
 /// Interval at which interfaces and neighbours are read.
 const SENSE_INTERVAL: Span = Span::from_secs(1);
+/// Interval at which limits in airtime follow the measured airtime.
+const SHARE_INTERVAL: Span = Span::from_millis(100);
 /// Longest time between two messages of a router.
 pub const HELLO_INTERVAL: Span = Span::from_secs(1);
 /// Time for which a neighbour that a driver no longer reports is kept.
@@ -126,6 +129,7 @@ pub struct Router<M> {
     next_sense: Time,
     next_hello: Time,
     next_renewal: Time,
+    next_shares: Time,
     /// Time before which the mechanism is not started again.
     next_start: Time,
     effects: Vec<Effect>,
@@ -135,7 +139,7 @@ impl<M: Machine> Router<M> {
     /// Returns a router that has sent and set nothing yet.
     pub fn new(parts: Parts<M>) -> Self {
         let Parts { machine, config, file, load, key, run } = parts;
-        let saved = SavedState { run, places: config.places(), ..SavedState::default() };
+        let saved = SavedState { run, places: Places::of(&config), ..SavedState::default() };
         let neighbours = Neighbours::new(key.clone(), Vec::new(), HELLO_INTERVAL, Time::ZERO);
         Router {
             rig: Rig::new(machine, config),
@@ -154,6 +158,7 @@ impl<M: Machine> Router<M> {
             next_sense: Time::ZERO,
             next_hello: Time::ZERO,
             next_renewal: Time::ZERO,
+            next_shares: Time::ZERO,
             next_start: Time::ZERO,
             effects: vec![Effect::Save(saved.text())],
         }
@@ -362,6 +367,13 @@ impl<M: Machine> Router<M> {
         let offers = offers::offers(&self.rig.config, basis.probe);
         match Driver::start_alone(&mechanism, setting, &offers) {
             Ok(Some(mut driver)) => {
+                let reached =
+                    |mac: &MacAddr| self.links.get(mac).map(|link| (*mac, link.interface));
+                let neighbours = basis.neighbours.iter().map(|n| &n.0);
+                self.rig.reached = neighbours.filter_map(reached).collect();
+                if driver.needs().events.has(EventKind::FlowLinks) {
+                    self.rig.count_flows();
+                }
                 driver.begin(now, &mut self.rig);
                 Ok(driver)
             }
@@ -497,6 +509,15 @@ impl<M: Machine> Service for Router<M> {
             self.rig.renew_marks();
             self.check_acts(now);
         }
+        let mut next_shares = Time::NEVER;
+        if self.rig.shares.is_some() {
+            if now >= self.next_shares {
+                self.next_shares = now + SHARE_INTERVAL;
+                self.rig.renew_shares(now);
+                self.check_acts(now);
+            }
+            next_shares = self.next_shares;
+        }
         for mac in self.neighbours.expire(now) {
             self.rig.journal.note(now, Level::Info, "neighbour.gone", || {
                 format!("{mac}: no message for {}", HELLO_INTERVAL.saturating_mul(3))
@@ -509,7 +530,9 @@ impl<M: Machine> Service for Router<M> {
         }
         let next_message = self.send(now);
         let due = self.driver.as_ref().map_or(Time::NEVER, Driver::due);
-        self.next_sense.min(next_message).min(due).min(self.neighbours.next_expiry())
+        [self.next_sense, next_message, due, next_shares]
+            .into_iter()
+            .fold(self.neighbours.next_expiry(), Time::min)
     }
 
     fn input(&mut self, at: Moment, input: Input) {

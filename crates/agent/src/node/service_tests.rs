@@ -1,3 +1,4 @@
+use fairmesh_linux::bpf::FlowCount;
 use fairmesh_linux::nl80211::{Station, TransmitQueue};
 use serde_json::Value;
 
@@ -13,8 +14,8 @@ fn key() -> MeshKey {
     MeshKey::new(Key::new([1; 32]))
 }
 
-fn config(more: &str) -> Config {
-    let text = format!("interfaces = [\"m0\", \"m1\"]\nrouting = \"hwmp\"\n{more}");
+fn config(routing: &str, more: &str) -> Config {
+    let text = format!("interfaces = [\"m0\", \"m1\"]\nrouting = \"{routing}\"\n{more}");
     Config::parse("node.toml", &text).unwrap()
 }
 
@@ -41,11 +42,15 @@ struct Bench {
 
 impl Bench {
     fn new(more: &str) -> Bench {
+        Bench::at("hwmp", more)
+    }
+
+    fn at(routing: &str, more: &str) -> Bench {
         let fake = Fake::with(2);
-        let reload = config(more);
+        let reload = config(routing, more);
         let parts = Parts {
             machine: fake.clone(),
-            config: config(more),
+            config: config(routing, more),
             file: "node.toml".into(),
             load: Box::new(move || Ok(reload.clone())),
             key: key(),
@@ -59,7 +64,7 @@ impl Bench {
         self.fake.0.borrow_mut()
     }
 
-    fn at(&self) -> Moment {
+    fn moment(&self) -> Moment {
         Moment { now: self.now, wall: 0 }
     }
 
@@ -72,7 +77,7 @@ impl Bench {
                 each(self);
                 next_each = self.now + Span::from_millis(100);
             }
-            let next = self.router.turn(self.at());
+            let next = self.router.turn(self.moment());
             // Messages are inputs, so that time passes in steps of 100 ms at most.
             let next = next.min(next_each).min(end);
             self.now = next.max(self.now + Span::from_nanos(1));
@@ -94,7 +99,7 @@ impl Bench {
     }
 
     fn ask(&mut self, command: &str) -> Value {
-        let at = self.at();
+        let at = self.moment();
         match self.router.request(at, &format!("{{\"command\":\"{command}\"}}")) {
             Response::Ok(value) => value,
             Response::Refused(refusal) => panic!("{refusal}"),
@@ -181,7 +186,7 @@ fn gap_limits_local_traffic_by_the_gateways_bit() {
     assert_eq!((b.limit(), b.world().class.is_some()), (None, false));
     b.run(12_000, |b| b.hear(&[LOW]));
     assert!(b.limit().is_some(), "it is back");
-    b.router.stop(b.at()).unwrap();
+    b.router.stop(b.moment()).unwrap();
     assert!(b.world().class.is_none());
 }
 
@@ -234,10 +239,86 @@ fn a_failing_kernel_lifts_the_limit_and_is_tried_again() {
     assert!(b.limit().is_some(), "it is back");
     // The guard has removed it.
     b.world().class = None;
-    let at = b.at();
+    let at = b.moment();
     b.router.lapsed(at);
     b.run(2000, |b| b.hear(&[LOW]));
     assert!(b.limit().is_some(), "it is back");
+}
+
+/// CNA at a router that relays one flow from a neighbour to the gateway.
+#[test]
+fn airtime_shares_become_limits_of_next_hops_that_follow_the_airtime() {
+    const HOME: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
+    let more = "mode = \"apply\"\n[control]\nuse = \"cna+sampled+messages\"\n";
+    let mut b = Bench::at("layer3", more);
+    let with = |mac| Station { tx_airtime_us: Some(0), ..station(mac, 54) };
+    b.world().stations = vec![with(GATEWAY), with(HOME)];
+    let flow = |neighbour, out, ack| FlowCount {
+        neighbour,
+        out,
+        ack,
+        home: 0x0a09_0004,
+        download: false,
+        packets: 0,
+        bytes: 0,
+    };
+    b.world().flows = vec![
+        flow(HOME, false, false),
+        flow(GATEWAY, true, false),
+        flow(GATEWAY, false, true),
+        flow(HOME, true, true),
+    ];
+    // Packets of 1514 bytes for .5 ms each, one for two of the home, and of as many acknowledgements.
+    let relay = |b: &mut Bench| {
+        let mut world = b.world();
+        for f in &mut world.flows {
+            let (packets, size) = if f.ack { (50, 52) } else { (100, 1500) };
+            (f.packets, f.bytes) = (f.packets + packets, f.bytes + packets * size);
+        }
+        for s in &mut world.stations {
+            let (packets, size, airtime) =
+                if s.mac == HOME { (50, 66, 100) } else { (100, 1514, 500) };
+            s.tx_packets = s.tx_packets.map(|n| n + packets);
+            s.tx_bytes = s.tx_bytes.map(|n| n + u64::from(packets) * size);
+            s.tx_airtime_us = s.tx_airtime_us.map(|us| us + u64::from(packets) * airtime);
+        }
+    };
+    b.run(8000, relay);
+    let status = b.status();
+    assert_eq!(status["running"], true, "{status}");
+    let shares = status["shares"].as_array().unwrap().clone();
+    let of = |mac: MacAddr| {
+        let found = shares.iter().find(|s| s["next_hop"] == mac.to_string()).unwrap();
+        let part = |key: &str| found[key].as_f64().unwrap();
+        (part("share"), part("bits_per_second"))
+    };
+    let (share, rate) = of(GATEWAY);
+    assert!((0.2..0.9).contains(&share), "{status}");
+    // 1514 bytes for .5 ms of airtime.
+    let wanted = share * 1514.0 * 8.0 / 0.5e-3;
+    assert!((rate / wanted - 1.0).abs() < 0.02, "{rate} {wanted}");
+    let m0 = b.router.rig.config.interfaces[0].clone();
+    let installed = b.world().hops[&m0][&GATEWAY].unwrap().0 as f64;
+    assert!((installed / rate - 1.0).abs() < 0.011, "{installed} {rate}");
+    let why = b.ask("why");
+    assert!(why.to_string().contains("cna.limit"), "{why}");
+    b.router.stop(b.moment()).unwrap();
+    assert!(b.world().hops.is_empty() && !b.world().counting);
+}
+
+#[test]
+fn observed_airtime_shares_install_nothing() {
+    let mut b = Bench::at("layer3", "[control]\nuse = \"cna+sampled+messages\"\n");
+    let with = |mac| Station { tx_airtime_us: Some(0), ..station(mac, 54) };
+    b.world().stations = vec![with(GATEWAY)];
+    b.run(3000, |_| ());
+    let status = b.status();
+    assert_eq!(
+        (&status["running"], status["shares"][0]["applied"].as_bool()),
+        (&true.into(), Some(false))
+    );
+    let world = b.world();
+    assert_eq!((world.installs, world.hops.len(), world.counting), (0, 0, true));
 }
 
 /// A gateway with the same number is the only neighbour.
@@ -307,7 +388,7 @@ fn hostile_neighbours_change_no_limit_and_use_bounded_memory() {
     assert!(b.router.neighbours.senders().count() <= crate::node::neighbours::MAX_NEIGHBOURS);
     assert!(b.router.links.len() <= 256, "{}", b.router.links.len());
     assert_eq!(b.limit(), limit, "no valid bit has come");
-    let metrics = b.router.metrics(b.at(), None);
+    let metrics = b.router.metrics(b.moment(), None);
     assert!(metrics.contains("messages_refused_total{cause=\"crowd\"}"), "{metrics}");
 }
 
@@ -316,14 +397,15 @@ fn a_reload_changes_the_control_and_refuses_the_rest() {
     let mut b = Bench::new("");
     b.world().stations = vec![station(GATEWAY, 54)];
     b.run(1000, |_| ());
-    b.router.load = Box::new(|| Ok(config("role = \"access-point\"\n[control]\nuse = \"lbm\"\n")));
-    let at = b.at();
+    b.router.load =
+        Box::new(|| Ok(config("hwmp", "role = \"access-point\"\n[control]\nuse = \"lbm\"\n")));
+    let at = b.moment();
     b.router.reload(at);
     assert_eq!(b.router.rig.journal.total("config.refused"), 1, "HWMP permits no marks");
-    b.router.load = Box::new(|| Ok(config("mode = \"apply\"\n")));
+    b.router.load = Box::new(|| Ok(config("hwmp", "mode = \"apply\"\n")));
     b.router.reload(at);
     assert_eq!(b.router.rig.journal.total("config.refused"), 2, "it needs a restart");
-    b.router.load = Box::new(|| Ok(config(&format!("role = \"gateway\"\n{GAP}"))));
+    b.router.load = Box::new(|| Ok(config("hwmp", &format!("role = \"gateway\"\n{GAP}"))));
     b.router.reload(at);
     assert_eq!(b.router.rig.journal.total("config.reloaded"), 1);
     b.run(3000, |_| ());
@@ -349,7 +431,7 @@ fn a_message_from_beyond_the_drivers_neighbours_is_no_neighbour() {
 fn an_access_point_observes_the_marks_that_its_load_and_queues_demand() {
     let lbm = |control: &str| {
         let text = format!("role = \"access-point\"\n[control]\nuse = \"{control}\"\n");
-        let mut config = config(&text);
+        let mut config = config("hwmp", &text);
         config.routing = super::super::config::Routing::Layer3;
         let mut b = Bench::new("");
         b.router.rig.config = config;
@@ -393,7 +475,7 @@ fn an_access_point_observes_the_marks_that_its_load_and_queues_demand() {
 fn marks_are_renewed_end_with_the_daemon_and_are_tried_again() {
     let mut b = Bench::new("");
     let text = "mode = \"apply\"\nrole = \"access-point\"\nwired = \"eth0\"\n[control]\nuse = \"lbm+even\"\n";
-    let mut config = config(text);
+    let mut config = config("hwmp", text);
     config.routing = super::super::config::Routing::Layer3;
     b.router.rig.config = config;
     b.world().stations = vec![station(GATEWAY, 54)];
@@ -418,7 +500,7 @@ fn marks_are_renewed_end_with_the_daemon_and_are_tried_again() {
     b.world().broken = false;
     b.run(20_000, load);
     assert!(b.world().marks.is_some());
-    b.router.stop(b.at()).unwrap();
+    b.router.stop(b.moment()).unwrap();
     assert!(b.world().marks.is_none());
 }
 

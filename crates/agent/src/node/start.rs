@@ -3,17 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fairmesh_linux::bpf::Marker;
-use fairmesh_linux::{Error, LocalPlace, LocalShaper};
 use fairmesh_units::Time;
 
 use super::config::Config;
 use super::machine::{Kernel, Machine};
 use super::message::MeshKey;
 use super::offers::{self, Probe};
+use super::places::{self, Places};
 use super::service::{Input, Parts, Router};
 use super::state::SavedState;
-use crate::daemon::guard::{self, Rescue};
+use crate::daemon::guard;
 use crate::daemon::journal::Level;
 use crate::daemon::lock::Resource;
 use crate::daemon::runtime::{self, Claims, Heartbeat, Setup, inbox};
@@ -56,9 +55,9 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let unreadable = loaded.as_ref().err().map(|e| format!("{}: {e}", store.file().display()));
     let saved = loaded.unwrap_or_default();
     let run = saved.next_run(runtime::wall_clock());
-    let places = config.places();
-    let mut leftovers = saved.places.clone();
-    leftovers.extend(places.iter().filter(|p| !saved.places.contains(p)).cloned());
+    let places = Places::of(&config);
+    let mut leftovers = places.clone();
+    leftovers.add(saved.places.clone());
     let lock = guard::lock_of(&config.socket);
     let guards = config.mode == Mode::Apply && !options.no_guard;
     let setup = Setup {
@@ -87,24 +86,20 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         });
     }
     // A limit of a daemon that was killed with its guard, or of an earlier configuration.
-    for place in &leftovers {
-        match LocalShaper::remove(place) {
-            Ok(removed) if removed.qdiscs.is_empty() && removed.tables.is_empty() => {}
-            Ok(removed) => {
-                let all = [removed.qdiscs, removed.tables].concat().join(", ");
-                router.journal_mut().note(Time::ZERO, Level::Info, "limit.removed", || {
-                    format!("removed what an earlier run has left: {all}")
-                });
-            }
-            Err(e) => {
-                router.journal_mut().note(Time::ZERO, Level::Warning, "limit.stays", || {
-                    format!("{}: {e}", place.interface)
-                });
-            }
-        }
+    let (removed, errors) = leftovers.clear();
+    let all = [removed.qdiscs, removed.tables].concat().join(", ");
+    if !all.is_empty() {
+        router.journal_mut().note(Time::ZERO, Level::Info, "limit.removed", || {
+            format!("removed what an earlier run has left: {all}")
+        });
+    }
+    for (interface, e) in errors {
+        router
+            .journal_mut()
+            .note(Time::ZERO, Level::Warning, "limit.stays", || format!("{interface}: {e}"));
     }
     for interface in &marked {
-        if let Err(e) = Marker::remove(interface) {
+        if let Err(e) = places::remove_programs(interface) {
             router.journal_mut().note(Time::ZERO, Level::Warning, "marks.stay", || {
                 format!("{interface}: {e}; they have no effect")
             });
@@ -144,36 +139,14 @@ pub fn resources(config: &Config) -> Vec<Resource> {
     let mut all: Vec<Resource> =
         config.interfaces.iter().map(|i| resource("node", i.name())).collect();
     if config.mode == Mode::Apply {
-        all.extend(config.places().iter().map(|p| resource("interface", p.interface.name())));
+        all.extend(Places::of(config).interfaces().map(|i| resource("interface", i.name())));
     }
     all
 }
 
-fn guard_arguments(places: &[LocalPlace], lock: &Path, run: &str) -> Vec<String> {
+fn guard_arguments(places: &Places, lock: &Path, run: &str) -> Vec<String> {
     // Plain data can always be serialized.
     let places = serde_json::to_string(places).unwrap_or_default();
     let lock = lock.display().to_string();
     ["guard", "--places", &places, "--lock", &lock, "--run", run].map(str::to_owned).to_vec()
-}
-
-/// Limits at some places, for the guard.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Limits(pub Vec<LocalPlace>);
-
-impl Limits {
-    fn each(&self, act: impl Fn(&LocalPlace) -> Result<(), Error>) -> Result<(), Error> {
-        self.0.iter().map(act).fold(Ok(()), Result::and)
-    }
-}
-
-impl Rescue for Limits {
-    type Error = Error;
-
-    fn lift(&mut self) -> Result<(), Error> {
-        self.each(LocalShaper::lift)
-    }
-
-    fn remove(&mut self) -> Result<(), Error> {
-        self.each(|place| LocalShaper::remove(place).map(drop))
-    }
 }

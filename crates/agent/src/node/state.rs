@@ -2,9 +2,9 @@
 
 use std::io;
 
-use fairmesh_linux::LocalPlace;
 use serde::{Deserialize, Serialize};
 
+use super::places::Places;
 use crate::daemon::store::Store;
 
 /// Version of the format.
@@ -18,12 +18,13 @@ pub struct SavedState {
     /// Number of the last run.
     pub run: u32,
     /// Places at which that run may have set a limit.
-    pub places: Vec<LocalPlace>,
+    #[serde(flatten)]
+    pub places: Places,
 }
 
 impl Default for SavedState {
     fn default() -> Self {
-        SavedState { version: VERSION, run: 0, places: Vec::new() }
+        SavedState { version: VERSION, run: 0, places: Places::default() }
     }
 }
 

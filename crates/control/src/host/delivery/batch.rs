@@ -8,8 +8,8 @@ use fairmesh_units::{FlowId, NodeId};
 
 use crate::{Header, Merge, SLOTS};
 
-/// Largest body of a message, in bytes.
-pub(super) const MAX_BODY: usize = 250;
+/// Largest body of a message, in bytes: those of 250 less header, role, number, name and code.
+pub(super) const MAX_BODY: usize = 190;
 /// First byte of a message of the mechanism.
 pub(super) const OWN: u8 = 0;
 /// First byte of a batch.
