@@ -10,7 +10,8 @@ use std::thread;
 
 use common::*;
 use fairmesh_linux::bpf::{FlowCount, FlowMeter, home};
-use fairmesh_linux::{Interface, IpNet, MacAddr};
+use fairmesh_linux::{Interface, IpNet, LocalPlace, LocalShaper, MacAddr};
+use fairmesh_units::{BitRate, Probability, Span};
 
 const NEIGHBOUR: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
@@ -79,7 +80,7 @@ fn a_frame_belongs_to_the_home_that_sends_or_gets_its_data() {
         (true, WEB6, "fd03:1:2:100::1", TCP, 1400, None),
     ];
     for (out, source, destination, protocol, data, expected) in cases {
-        let meter = FlowMeter::load(&homes()).unwrap();
+        let meter = FlowMeter::load(&homes(), &[]).unwrap();
         let plain = frame(out, source, destination, protocol, data);
         let mut group = plain.clone();
         group[0] = 1;
@@ -109,7 +110,7 @@ fn thousands_of_homes_are_bounded() {
     if !root("thousands_of_homes_are_bounded") {
         return;
     }
-    let meter = FlowMeter::load(&homes()).unwrap();
+    let meter = FlowMeter::load(&homes(), &[]).unwrap();
     for n in 0..10_000_u32 {
         let [_, _, hi, lo] = n.to_be_bytes();
         let bytes = frame(true, &format!("10.2.{hi}.{lo}"), "1.1.1.1", 17, 0);
@@ -117,6 +118,77 @@ fn thousands_of_homes_are_bounded() {
     }
     let found = meter.read().unwrap();
     assert!((1000..=4096).contains(&found.len()), "{}", found.len());
+}
+
+/// Marks are of data that enters here: neither of acknowledgements, nor of packets without ECT(0).
+#[test]
+fn data_of_a_flow_with_a_class_is_marked_by_its_chance() {
+    if !root("data_of_a_flow_with_a_class_is_marked_by_its_chance") {
+        return;
+    }
+    let mut meter = FlowMeter::load(&homes(), &[]).unwrap();
+    let address: IpAddr = "10.2.3.4".parse().unwrap();
+    let long = Span::from_secs(3600);
+    let ecn = |meter: &FlowMeter, data: usize, ecn: u8| {
+        let mut bytes = frame(true, "93.184.216.34", "10.2.3.4", 6, data);
+        bytes[15] = ecn;
+        meter.test_run(true, &bytes).unwrap().packet[15] & 3
+    };
+    assert_eq!(ecn(&meter, 1400, 2), 2, "it has no class");
+    meter.assign((home(address), true), 0xfa2_0001, Probability(1.0), long).unwrap();
+    assert_eq!([0, 1, 2, 3].map(|e| ecn(&meter, 1400, e)), [0, 1, 3, 3]);
+    assert_eq!(ecn(&meter, 0, 2), 2, "an acknowledgement");
+    meter.assign((home(address), true), 0xfa2_0001, Probability(1.0), Span::ZERO).unwrap();
+    assert_eq!(ecn(&meter, 1400, 2), 2, "the chance has lapsed");
+    meter.assign((home(address), true), 0xfa2_0001, Probability(0.25), long).unwrap();
+    let marked = (0..4000).filter(|_| ecn(&meter, 1400, 2) == 3).count();
+    assert!((800..1200).contains(&marked), "{marked} of 4000");
+    meter.release((home(address), true)).unwrap();
+    assert_eq!(ecn(&meter, 1400, 2), 2);
+}
+
+/// One home's downloads have a limit, another's have none, and relayed packets have none either.
+#[test]
+fn a_flow_that_enters_here_has_the_limit_of_its_class() {
+    if !root("a_flow_that_enters_here_has_the_limit_of_its_class") {
+        return;
+    }
+    const RATE: u64 = 4_000_000;
+    let path = Path::new();
+    let mesh0 = Interface::new("mesh0").unwrap();
+    let place = LocalPlace { interface: mesh0.clone(), routed: vec![mesh0.clone()] };
+    let limited: IpAddr = "10.2.0.6".parse().unwrap();
+    let (meter, mut shaper) = path.gateway.within(move || {
+        let mut meter = FlowMeter::load(&homes(), &[]).unwrap();
+        meter.attach(&mesh0).unwrap();
+        let mut shaper = LocalShaper::install(&place, 100, 3000).unwrap();
+        let priority = shaper.set_flow(1, Some(BitRate(RATE)), 20).unwrap();
+        meter.assign((home(limited), true), priority, Probability(0.0), Span::ZERO).unwrap();
+        assert!(shaper.set_flow(0, None, 1).is_err() && shaper.set_flow(2000, None, 1).is_err());
+        (meter, shaper)
+    });
+    let start = std::time::Instant::now();
+    let floods: Vec<_> = [6, 7]
+        .map(|n| {
+            let socket = path.wired.udp("10.9.0.2:0");
+            traffic::pace(socket, vec![SocketAddr::from(([10, 2, 0, n], 9))], 1400, 1000)
+        })
+        .into();
+    thread::sleep(std::time::Duration::from_secs(2));
+    let sent: u64 = floods.into_iter().map(traffic::Running::stop).sum();
+    let seconds = start.elapsed().as_secs_f64();
+    let flows = shaper.sample_flows().unwrap();
+    let [(1, stats)] = flows[..] else { panic!("{flows:?}") };
+    let most = RATE as f64 / 8.0 * seconds * 1.06 + 3000.0 + 1442.0;
+    assert!(stats.drops > 0 && (stats.bytes as f64) < most, "{stats:?} in {seconds} s");
+    let other = shaper.sample().unwrap();
+    let all =
+        other.packets + stats.packets + u64::from(stats.drops) + u64::from(stats.queued_packets);
+    assert!(other.packets > stats.packets && all + 20 > sent, "{other:?} {stats:?} {sent}");
+    shaper.set_flow(1, None, 20).unwrap();
+    shaper.remove_flow(1).unwrap();
+    assert!(shaper.sample_flows().unwrap().is_empty());
+    path.gateway.within(move || drop((meter, shaper)));
 }
 
 /// Connects to a home and sends some bytes in one direction.
@@ -141,7 +213,7 @@ fn connections_are_counted_by_home_and_direction() {
     let mesh0 = Interface::new("mesh0").unwrap();
     let interface = mesh0.clone();
     let meter = path.gateway.within(move || {
-        let mut meter = FlowMeter::load(&homes()).unwrap();
+        let mut meter = FlowMeter::load(&homes(), &[]).unwrap();
         meter.attach(&interface).unwrap();
         meter.verify().unwrap();
         meter

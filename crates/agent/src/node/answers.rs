@@ -4,13 +4,13 @@ use fairmesh_linux::MacAddr;
 use fairmesh_units::Time;
 
 use super::config::Config;
-use super::machine::Machine;
+use super::machine::{FlowClass, Machine};
 use super::neighbours::Cause;
 use super::report::{
-    InterfaceReport, LimitReport, MarkingReport, NeighbourReport, RefusedReport, SCHEMA,
-    ShareReport, Status, Why,
+    FlowReport, InterfaceReport, LimitReport, MarkingReport, NeighbourReport, RefusedReport,
+    SCHEMA, ShareReport, Status, Why,
 };
-use super::rig::{HopShare, HopShares};
+use super::rig::{FlowClasses, HopShare, HopShares};
 use super::service::Router;
 
 impl<M: Machine> Router<M> {
@@ -77,6 +77,7 @@ impl<M: Machine> Router<M> {
                 .marking
                 .map(|m| MarkingReport { probability: m.probability.0, applied: m.applied }),
             shares: self.share_reports(),
+            flows: self.flow_reports(),
             sent_messages: self.sent_messages(),
             refused: refused
                 .map(|(cause, messages)| RefusedReport { cause: cause.name().to_owned(), messages })
@@ -97,6 +98,19 @@ impl<M: Machine> Router<M> {
             s.hops.iter().map(one).collect()
         };
         self.rig.shares.as_ref().map(report).unwrap_or_default()
+    }
+
+    fn flow_reports(&self) -> Vec<FlowReport> {
+        let report = |f: &FlowClasses| {
+            let one = |class: &FlowClass| FlowReport {
+                home: std::net::Ipv4Addr::from_bits(class.home.0).to_string(),
+                download: class.home.1,
+                bits_per_second: class.rate.map(|r| r.0),
+                applied: f.applied,
+            };
+            f.classes.values().map(one).collect()
+        };
+        self.rig.flows.as_ref().map(report).unwrap_or_default()
     }
 
     /// Returns the report of `why`.

@@ -10,7 +10,7 @@ use fairmesh_linux::nl80211::Station;
 use fairmesh_linux::{Error, Interface, IpNet, LocalPlace, MacAddr, Removed};
 use fairmesh_units::{BitRate, Probability, Span};
 
-use super::machine::{HopLimit, LocalCounters, Machine, Port};
+use super::machine::{FlowClass, HopLimit, LocalCounters, Machine, Port};
 
 /// State that a test shares with the machine.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,10 @@ pub(crate) struct World {
     pub renewals: u32,
     /// Installed classes of next hops, by interface.
     pub hops: BTreeMap<Interface, BTreeMap<MacAddr, Option<BitRate>>>,
+    /// Classes of flows.
+    pub flow_classes: BTreeMap<u16, FlowClass>,
+    /// Packets that wait in each of them.
+    pub waiting: u32,
     /// True while packets of homes are counted.
     pub counting: bool,
     /// Counters of homes' packets.
@@ -184,5 +188,23 @@ impl Machine for Fake {
     fn flows(&mut self) -> Result<Vec<FlowCount>, Error> {
         let world = self.0.borrow();
         if world.counting { Ok(world.flows.clone()) } else { Err(gone()) }
+    }
+    fn set_flow(&mut self, class: &FlowClass) -> Result<(), Error> {
+        let mut world = self.0.borrow_mut();
+        if world.broken || world.class.is_none() {
+            return Err(gone());
+        }
+        world.rates += 1;
+        world.flow_classes.insert(class.number, *class);
+        Ok(())
+    }
+    fn remove_flow(&mut self, class: &FlowClass) -> Result<(), Error> {
+        self.0.borrow_mut().flow_classes.remove(&class.number);
+        Ok(())
+    }
+    fn sample_flows(&mut self) -> Result<Vec<(u16, LocalCounters)>, Error> {
+        let world = self.0.borrow();
+        let waits = LocalCounters { queued_packets: world.waiting, ..LocalCounters::default() };
+        Ok(world.flow_classes.keys().map(|number| (*number, waits)).collect())
     }
 }

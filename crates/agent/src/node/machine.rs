@@ -11,6 +11,7 @@ use fairmesh_linux::bpf::{FlowCount, FlowMeter, MarkRule, Marker, Spacing};
 use fairmesh_linux::link::{self, Link};
 use fairmesh_linux::netlink::Netlink;
 use fairmesh_linux::nl80211::{Nl80211, Radio, Station, Survey};
+use fairmesh_linux::tc::stats::Stats;
 use fairmesh_linux::{
     Error, FREE_PRIORITY, Interface, IpNet, LocalPlace, LocalShaper, MacAddr, NextHopShaper,
     Removed, broadcast,
@@ -161,11 +162,46 @@ pub trait Machine {
     /// See [`FlowMeter`].
     fn count_flows(&mut self, interfaces: &[Interface], homes: &[IpNet]) -> Result<(), Error>;
 
+    /// Adds or changes the class of a flow whose data enters the mesh here, beside the class of local traffic.
+    ///
+    /// Marks lapse after [`MARK_LIFETIME`]; repeated calls renew them.
+    ///
+    /// # Errors
+    /// See [`LocalShaper::set_flow`] and [`FlowMeter::assign`].
+    fn set_flow(&mut self, class: &FlowClass) -> Result<(), Error>;
+
+    /// Removes the class of a flow.
+    ///
+    /// # Errors
+    /// See [`LocalShaper::remove_flow`].
+    fn remove_flow(&mut self, class: &FlowClass) -> Result<(), Error>;
+
+    /// Reads the counters of all classes of flows, by their numbers.
+    ///
+    /// # Errors
+    /// See [`LocalShaper::sample_flows`].
+    fn sample_flows(&mut self) -> Result<Vec<(u16, LocalCounters)>, Error>;
+
     /// Returns the counters of all homes on all links since [`Machine::count_flows`].
     ///
     /// # Errors
     /// The kernel's refusal, or the programs are gone.
     fn flows(&mut self) -> Result<Vec<FlowCount>, Error>;
+}
+
+/// Class of a flow whose data enters the mesh here.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FlowClass {
+    /// Number of the class.
+    pub number: u16,
+    /// Identity of the home ([`fairmesh_linux::bpf::home`]), and true for a download.
+    pub home: (u32, bool),
+    /// Limit of IP bytes.
+    pub rate: Option<BitRate>,
+    /// Packets that may wait.
+    pub packets: u32,
+    /// Chance of a mark.
+    pub marks: Probability,
 }
 
 /// A next hop and its limit, in Ethernet frames' bytes; `None`: without one.
@@ -369,14 +405,7 @@ impl Machine for Kernel {
     fn sample(&mut self) -> Result<LocalCounters, Error> {
         let shaper = self.shaper.as_mut().ok_or(Error::NotInstalled)?;
         let stats = shaper.sample()?;
-        Ok(LocalCounters {
-            bytes: without_headers(stats.bytes, stats.packets, shaper.header()),
-            packets: stats.packets,
-            drops: stats.drops.into(),
-            overlimits: stats.overlimits.into(),
-            queued_packets: stats.queued_packets,
-            queued_bytes: stats.queued_bytes.into(),
-        })
+        Ok(counters(&stats, shaper.header()))
     }
 
     fn mark(
@@ -442,16 +471,50 @@ impl Machine for Kernel {
         if interfaces.is_empty() {
             return Ok(());
         }
-        let mut meter = FlowMeter::load(homes)?;
+        let found = |i: &Interface| self.find(i.name()).map(|link| link.index);
+        let mesh = interfaces.iter().map(found).collect::<Result<Vec<_>, _>>()?;
+        let mut meter = FlowMeter::load(homes, &mesh)?;
         interfaces.iter().try_for_each(|interface| meter.attach(interface))?;
         self.meter = Some(meter);
         Ok(())
+    }
+
+    fn set_flow(&mut self, class: &FlowClass) -> Result<(), Error> {
+        let shaper = self.shaper.as_mut().ok_or(Error::NotInstalled)?;
+        let priority = shaper.set_flow(class.number, class.rate, class.packets)?;
+        let meter = self.meter.as_mut().ok_or(Error::NotInstalled)?;
+        meter.assign(class.home, priority, class.marks, MARK_LIFETIME)
+    }
+
+    fn remove_flow(&mut self, class: &FlowClass) -> Result<(), Error> {
+        let meter = self.meter.as_mut().ok_or(Error::NotInstalled)?;
+        meter.release(class.home)?;
+        self.shaper.as_mut().ok_or(Error::NotInstalled)?.remove_flow(class.number)
+    }
+
+    fn sample_flows(&mut self) -> Result<Vec<(u16, LocalCounters)>, Error> {
+        let shaper = self.shaper.as_mut().ok_or(Error::NotInstalled)?;
+        let header = shaper.header();
+        let all = shaper.sample_flows()?;
+        Ok(all.into_iter().map(|(number, stats)| (number, counters(&stats, header))).collect())
     }
 
     fn flows(&mut self) -> Result<Vec<FlowCount>, Error> {
         let meter = self.meter.as_mut().ok_or(Error::NotInstalled)?;
         meter.verify()?;
         meter.read()
+    }
+}
+
+/// Converts the counters of a class to IP bytes.
+fn counters(stats: &Stats, header: u16) -> LocalCounters {
+    LocalCounters {
+        bytes: without_headers(stats.bytes, stats.packets, header),
+        packets: stats.packets,
+        drops: stats.drops.into(),
+        overlimits: stats.overlimits.into(),
+        queued_packets: stats.queued_packets,
+        queued_bytes: stats.queued_bytes.into(),
     }
 }
 

@@ -5,7 +5,7 @@
 //!   and expiry of received messages;
 //! - [`numbers`]: numbers of routers that hold in the whole mesh;
 //! - [`machine`]: senses and acts of a router, and those of this machine; [`offers`]: its capabilities for mechanisms;
-//!   [`rig`]: the host of one mechanism;
+//!   [`rig`]: the host of one mechanism; [`passing`]: the flows that pass;
 //! - [`service`]: the router as a state machine; [`report`]: `status`, `why` and metrics; [`state`]: values across
 //!   restarts; [`places`]: removal of limits;
 //! - [`start`]: the start on a machine; [`commands`]: the commands; [`doctor`]: causes of a router that has no effect.
@@ -22,6 +22,7 @@ pub mod message;
 pub mod neighbours;
 pub mod numbers;
 pub mod offers;
+pub mod passing;
 pub mod places;
 pub mod report;
 pub mod rig;

@@ -69,18 +69,27 @@ pub fn offers(config: &Config, probe: Probe) -> Offers {
         knowledge.push(Knowledge::FairRates);
     }
     let mut abilities = vec![Ability::LimitLocal, Ability::Send];
-    let mut plans: &[PointOffer] = &[LOCAL_TRAFFIC];
+    let (mut flows, mut next_hops) = (false, false);
     // Frames that 802.11s forwards pass no queueing discipline and no filter.
     if config.routing != Routing::Hwmp {
         if config.mode == Mode::Observe || probe.programs {
             abilities.push(Ability::Mark);
         }
         if probe.programs {
-            events.push(EventKind::FlowLinks);
+            events.extend([EventKind::FlowLinks, EventKind::Flows]);
+        }
+        // Classes of flows are on one interface, where nothing encapsulates their packets.
+        if probe.programs && config.routing == Routing::Layer3 && config.interfaces.len() == 1 {
+            abilities.push(Ability::FlowClasses);
+            if config.role == Role::Gateway {
+                // Packets from the wire; those from the mesh to the mesh have no classes.
+                abilities.push(Ability::LimitTransit);
+            }
+            flows = true;
         }
         if probe.airtime {
             abilities.extend([Ability::ReplaceQueue, Ability::LinkClasses, Ability::Airtime]);
-            plans = &[LOCAL_TRAFFIC, NEXT_HOPS];
+            next_hops = true;
         }
     }
     Offers {
@@ -88,7 +97,12 @@ pub fn offers(config: &Config, probe: Probe) -> Offers {
         events: EventSet::of(&events),
         abilities: AbilitySet::of(&abilities),
         knowledge: KnowledgeSet::of(&knowledge),
-        plans,
+        plans: match (flows, next_hops) {
+            (false, false) => &[ALL_LOCAL],
+            (false, true) => &[ALL_LOCAL, NEXT_HOPS],
+            (true, false) => &[LOCAL_FLOWS, ENTERING],
+            (true, true) => &[LOCAL_FLOWS, ENTERING, NEXT_HOPS],
+        },
     }
 }
 
@@ -128,7 +142,12 @@ const NEXT_HOP: ClassOffer = ClassOffer {
     alike: true,
 };
 
-const LOCAL_TRAFFIC: PointOffer = PointOffer { point: Point::Local, classes: &[LOCAL] };
+/// A class for each flow whose data enters the mesh here.
+const FLOW: ClassOffer = ClassOffer { kind: ClassKind::Flow, ..LOCAL };
+
+const ALL_LOCAL: PointOffer = PointOffer { point: Point::Local, classes: &[LOCAL] };
+const LOCAL_FLOWS: PointOffer = PointOffer { point: Point::Local, classes: &[LOCAL, FLOW] };
+const ENTERING: PointOffer = PointOffer { point: Point::Transit, classes: &[FLOW] };
 const NEXT_HOPS: PointOffer = PointOffer { point: Point::Interface, classes: &[NEXT_HOP] };
 
 /// Role in the mesh, for mechanisms. `gateway`: a gateway is one of its neighbours.
@@ -245,6 +264,7 @@ mod tests {
         let of = |name: &str| refused("layer3", &format!("[control]\nuse = \"{name}\"\n"), RADIO);
         assert!(of("pfrc").contains("it runs at"), "{}", of("pfrc"));
         assert!(of("lbm").contains("it runs at access points"), "{}", of("lbm"));
+        assert_eq!(of("mesh-maxmin+sampled+messages"), "");
         for name in ["cna", "cna+sampled", "wcp", "mesh-maxmin"] {
             assert!(of(name).contains("not delivered: "), "{}", of(name));
         }

@@ -87,6 +87,19 @@ pub struct ShareReport {
     pub applied: bool,
 }
 
+/// Limit of a flow whose data enters the mesh here.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct FlowReport {
+    /// IPv4 address of the home, or the folded first half of its IPv6 address in that form.
+    pub home: String,
+    /// True for a download.
+    pub download: bool,
+    /// Rate of IP bytes; `None`: unlimited.
+    pub bits_per_second: Option<u64>,
+    /// True if it is in the kernel; false in mode "observe".
+    pub applied: bool,
+}
+
 /// Refused messages.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct RefusedReport {
@@ -132,6 +145,9 @@ pub struct Status {
     /// Airtime of the packets to each next hop that has a limit.
     #[serde(default)]
     pub shares: Vec<ShareReport>,
+    /// Limits of flows whose data enters the mesh here.
+    #[serde(default)]
+    pub flows: Vec<FlowReport>,
     /// Number of sent messages, by the busiest interface.
     pub sent_messages: u64,
     /// Refused messages by cause, without those of this router.
@@ -227,6 +243,12 @@ pub fn status_text(s: &Status) -> String {
             share.next_hop,
             share.share * 100.0
         );
+    }
+    for flow in &s.flows {
+        let force = if flow.applied { "in force" } else { "observed only" };
+        let way = if flow.download { "downloads" } else { "uploads" };
+        let rate = flow.bits_per_second.map_or("unlimited".to_owned(), |b| BitRate(b).to_string());
+        let _ = writeln!(out, "{way} of {}: {rate}, {force}", flow.home);
     }
     let refused: Vec<String> =
         s.refused.iter().map(|r| format!("{} {}", r.messages, r.cause)).collect();
@@ -333,6 +355,16 @@ pub fn metrics(s: &Status, process: Option<Resources>) -> String {
     if !shares.is_empty() {
         let help = "Decided share of the airtime of a next hop.";
         page.family("airtime_share", "gauge", help, &shares);
+    }
+    let flow = |f: &FlowReport| {
+        let way = if f.download { "down" } else { "up" };
+        let rate = f.bits_per_second.map_or(f64::INFINITY, |r| r as f64);
+        (format!("home=\"{}\",direction=\"{way}\"", f.home), rate)
+    };
+    let flows: Vec<_> = s.flows.iter().map(flow).collect();
+    if !flows.is_empty() {
+        let help = "Decided limit of a flow whose data enters the mesh here.";
+        page.family("flow_limit_bits_per_second", "gauge", help, &flows);
     }
     let event = |(code, n): &(String, u64)| (format!("event=\"{code}\""), *n as f64);
     let events: Vec<_> = s.events.iter().map(event).collect();

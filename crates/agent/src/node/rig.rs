@@ -7,13 +7,15 @@ use fairmesh_control::{
     Action, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, FlowLink, Limit, Marking,
     QueueLength, Reason, Value,
 };
-use fairmesh_linux::{AirtimeSample, AirtimeShares, Error, LocalPlace, MacAddr};
+use fairmesh_linux::{AirtimeSample, AirtimeShares, Error, LocalPlace, LocalShaper, MacAddr};
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Probability, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
-use super::machine::{LocalCounters, Machine};
+use super::machine::{FlowClass, LocalCounters, Machine};
+use super::message::Role;
 use super::numbers::Numbers;
+use super::passing::{Change, Passing, flow_of};
 use crate::daemon::journal::{Journal, Level};
 use crate::gateway::config::Mode;
 
@@ -65,6 +67,28 @@ pub struct HopShares {
     pub applied: bool,
 }
 
+/// Classes of flows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowClasses {
+    /// Place of their tree.
+    pub place: LocalPlace,
+    /// The class of each flow.
+    pub classes: BTreeMap<FlowId, FlowClass>,
+    /// Classes of flows that have ended, without limit until their queues are empty.
+    retired: Vec<FlowClass>,
+    /// True if the limits are in force.
+    pub applied: bool,
+}
+
+impl FlowClasses {
+    /// Returns a number that no class has.
+    fn free(&self) -> Option<u16> {
+        let all = self.classes.values().chain(&self.retired);
+        let taken: std::collections::BTreeSet<u16> = all.map(|c| c.number).collect();
+        (1..=LocalShaper::MAX_FLOWS).find(|n| !taken.contains(n))
+    }
+}
+
 /// Airtime of the packets to one next hop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HopShare {
@@ -101,6 +125,10 @@ pub struct Rig<M> {
     pub reached: BTreeMap<MacAddr, usize>,
     /// True while packets of homes are counted.
     pub counting: bool,
+    /// The flows that pass.
+    pub passing: Passing,
+    /// Classes of flows whose data enters the mesh here, once the mechanism has some.
+    pub flows: Option<FlowClasses>,
     /// Bodies of the mechanism that wait for the next message, with their receivers.
     pub bodies: VecDeque<(Option<MacAddr>, Vec<u8>)>,
     /// Bodies that were left out because too many waited.
@@ -126,6 +154,8 @@ impl<M: Machine> Rig<M> {
             shares: None,
             reached: BTreeMap::new(),
             counting: false,
+            passing: Passing::default(),
+            flows: None,
             bodies: VecDeque::new(),
             dropped_bodies: 0,
             failed: None,
@@ -137,6 +167,7 @@ impl<M: Machine> Rig<M> {
     pub fn applied(&self) -> bool {
         self.limit.as_ref().is_some_and(|l| l.applied)
             || self.shares.as_ref().is_some_and(|s| s.applied)
+            || self.flows.as_ref().is_some_and(|f| f.applied)
     }
 
     /// Removes the limit, and forgets the mechanism's decisions.
@@ -146,6 +177,7 @@ impl<M: Machine> Rig<M> {
             self.machine.unmark();
         }
         self.bodies.clear();
+        self.passing = Passing::default();
         if std::mem::take(&mut self.counting) {
             let _ = self.machine.count_flows(&[], &[]);
         }
@@ -158,10 +190,12 @@ impl<M: Machine> Rig<M> {
                 }
             }
         }
-        let Some(limit) = self.limit.take().filter(|l| l.applied) else { return };
-        if let Err(e) = self.machine.remove(&limit.place) {
+        let limit = self.limit.take().filter(|l| l.applied).map(|l| l.place);
+        let flows = self.flows.take().filter(|f| f.applied).map(|f| f.place);
+        let Some(place) = limit.or(flows) else { return };
+        if let Err(e) = self.machine.remove(&place) {
             self.journal.note(now, Level::Error, "limit.stays", || {
-                format!("{}: {e}; `fairmesh-node reset` removes it", limit.place.interface)
+                format!("{}: {e}; `fairmesh-node reset` removes it", place.interface)
             });
         }
     }
@@ -248,6 +282,104 @@ impl<M: Machine> Rig<M> {
         }
     }
 
+    /// Returns the changes of the flows that pass.
+    pub fn look_at_flows(&mut self, now: Time) -> Vec<Change> {
+        match self.machine.flows() {
+            Ok(counts) => {
+                let gateway = self.config.role == Role::Gateway;
+                self.passing.look(now, gateway, &counts, &mut self.numbers)
+            }
+            Err(e) => {
+                self.failed = Some(e);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Renews the marks of flows, and removes classes of ended flows that are empty.
+    pub fn renew_flows(&mut self) {
+        let Some(mut flows) = self.flows.take().filter(|f| f.applied) else { return };
+        let marked = flows.classes.values().filter(|c| c.marks.0 > 0.0);
+        let mut done = marked.map(|c| self.machine.set_flow(c)).fold(Ok(()), Result::and);
+        if !flows.retired.is_empty() {
+            match self.machine.sample_flows() {
+                Ok(counters) => {
+                    let waits = |c: &FlowClass| {
+                        counters.iter().any(|(n, l)| *n == c.number && l.queued_packets > 0)
+                    };
+                    for class in flows.retired.extract_if(.., |c| !waits(c)) {
+                        done = done.and(self.machine.remove_flow(&class));
+                    }
+                }
+                Err(e) => done = done.and(Err(e)),
+            }
+        }
+        self.flows = Some(flows);
+        self.act(done);
+    }
+
+    /// Builds the class of a flow.
+    fn build_flow(&mut self, flow: FlowId, plan: &ClassPlan) {
+        let Some(home) = self.passing.home(flow) else { return };
+        let place = self.config.place(self.uplink);
+        let applied = self.config.mode == Mode::Apply;
+        if self.flows.is_none() {
+            let burst = u32::try_from(plan.burst.0).unwrap_or(u32::MAX);
+            let packets = plan.leaf.packets();
+            // Local traffic of no flow waits in a queue of its own, without limit.
+            let installed = if applied {
+                self.machine.install(&place, packets.max(100), burst)
+            } else {
+                Ok(())
+            };
+            if installed.is_err() {
+                return self.act(installed);
+            }
+            let (classes, retired) = (BTreeMap::new(), Vec::new());
+            self.flows = Some(FlowClasses { place, classes, retired, applied });
+        }
+        let Some(flows) = &mut self.flows else { return };
+        let Some(number) = flows.free() else { return };
+        let rate = if let Limit::Rate(rate) = plan.limit { Some(rate) } else { None };
+        let (packets, marks) = (plan.leaf.packets(), Probability(0.0));
+        flows.classes.insert(flow, FlowClass { number, home, rate, packets, marks });
+        self.set_flow(flow, |_| ());
+    }
+
+    /// Changes the class of a flow.
+    fn set_flow(&mut self, flow: FlowId, change: impl FnOnce(&mut FlowClass)) {
+        let Some(flows) = &mut self.flows else { return };
+        let Some(class) = flows.classes.get_mut(&flow) else { return };
+        change(class);
+        if flows.applied {
+            let set = self.machine.set_flow(class);
+            self.act(set);
+        }
+    }
+
+    /// Ends the class of a flow; packets that wait in it leave without limit.
+    fn end_flow(&mut self, flow: FlowId) {
+        self.set_flow(flow, |class| (class.rate, class.marks) = (None, Probability(0.0)));
+        if let Some(flows) = &mut self.flows {
+            flows.retired.extend(flows.classes.remove(&flow).filter(|_| flows.applied));
+        }
+    }
+
+    fn sample_classes(&mut self, samples: &mut Samples<'_>) {
+        let Some(flows) = self.flows.as_ref().filter(|f| f.applied) else { return };
+        let numbers: BTreeMap<u16, FlowId> =
+            flows.classes.iter().map(|(flow, class)| (class.number, *flow)).collect();
+        match self.machine.sample_flows() {
+            Ok(counters) => {
+                for (number, c) in counters {
+                    let Some(flow) = numbers.get(&number) else { continue };
+                    samples.give(Event::Counters(counters_of(Class::Flow(*flow), &c)));
+                }
+            }
+            Err(e) => self.act(Err(e)),
+        }
+    }
+
     fn sample_flows(&mut self, samples: &mut Samples<'_>) {
         let flows = match self.machine.flows() {
             Ok(flows) => flows,
@@ -322,16 +454,9 @@ impl<M: Machine> Node for Rig<M> {
         match kind {
             EventKind::Counters => {
                 if let Some(c) = self.local() {
-                    samples.give(Event::Counters(Counters {
-                        class: Class::All,
-                        bytes: c.bytes,
-                        packets: c.packets,
-                        drops: c.drops,
-                        overlimits: c.overlimits,
-                        queued_packets: c.queued_packets,
-                        queued_bytes: c.queued_bytes,
-                    }));
+                    samples.give(Event::Counters(counters_of(Class::All, &c)));
                 }
+                self.sample_classes(samples);
             }
             EventKind::Stations => self.sample_stations(false, samples),
             EventKind::QueueSamples => {
@@ -360,6 +485,9 @@ impl<M: Machine> Node for Rig<M> {
         if let (Class::Link(node), Limit::Airtime(share)) = (class.class, class.limit) {
             return self.build_hop(node, share.get(), class.burst);
         }
+        if let Class::Flow(flow) = class.class {
+            return self.build_flow(flow, class);
+        }
         let place = self.config.place(self.uplink);
         let applied = self.config.mode == Mode::Apply;
         if applied {
@@ -379,6 +507,13 @@ impl<M: Machine> Node for Rig<M> {
     fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], _: Option<&Reason>) {
         match *action {
             Action::SetRate { class: Class::All, rate } => self.limit_to(now, rate),
+            Action::SetRate { class: Class::Flow(flow), rate } => {
+                self.set_flow(flow, |class| class.rate = rate);
+            }
+            Action::Mark { class: Class::Flow(flow), probability, .. } => {
+                self.set_flow(flow, |class| class.marks = probability);
+            }
+            Action::Remove { class: Class::Flow(flow) } => self.end_flow(flow),
             Action::SetAirtime { class: Class::Link(node), share } => {
                 let mac = self.numbers.mac(node);
                 let Some((shares, mac)) = self.shares.as_mut().zip(mac) else { return };
@@ -427,11 +562,16 @@ impl<M: Machine> Node for Rig<M> {
     }
 }
 
-/// Identity of a home's flow in one direction, the same at every router.
-///
-/// The first bit of an address is given up for the direction.
-pub fn flow_of(home: u32, download: bool) -> FlowId {
-    FlowId(home & !(1 << 31) | u32::from(download) << 31)
+fn counters_of(class: Class, c: &LocalCounters) -> Counters {
+    Counters {
+        class,
+        bytes: c.bytes,
+        packets: c.packets,
+        drops: c.drops,
+        overlimits: c.overlimits,
+        queued_packets: c.queued_packets,
+        queued_bytes: c.queued_bytes,
+    }
 }
 
 /// True if a limit changes by more than a hundredth.

@@ -16,6 +16,7 @@ use super::message::{Draft, Field, MeshKey, Role};
 use super::neighbours::{Announcer, Neighbours};
 use super::numbers;
 use super::offers::{self, Probe};
+use super::passing::Change;
 use super::places::Places;
 use super::report::{self, Request};
 use super::rig::Rig;
@@ -352,7 +353,10 @@ impl<M: Machine> Router<M> {
             }
         }
         let gateway = basis.gateway.and_then(|mac| self.rig.numbers.of(mac));
+        let probed = mechanism.needs(&site).is_some_and(|n| n.events.has(EventKind::Flows));
         let flows: Vec<_> = match (role, gateway) {
+            // They are found by their packets.
+            _ if probed => Vec::new(),
             (Role::Gateway, _) => {
                 known.iter().map(|n| offers::flow(role, FlowId(n.0.0), n.0)).collect()
             }
@@ -398,6 +402,21 @@ impl<M: Machine> Router<M> {
         self.idle = Some(format!("limits or marks on {place} failed: {e}"));
         self.end(now);
         self.next_start = now + RETRY_INTERVAL;
+    }
+
+    /// Reports flows that have appeared or ended to the mechanism.
+    fn look_at_flows(&mut self, now: Time) {
+        let Some(driver) = &mut self.driver else { return };
+        if !driver.needs().events.has(EventKind::Flows) {
+            return;
+        }
+        for change in self.rig.look_at_flows(now) {
+            let event = match change {
+                Change::Seen(here) => Event::FlowSeen(here),
+                Change::Gone(flow) => Event::FlowGone(flow),
+            };
+            driver.deliver_and_act(now, &event, &mut self.rig);
+        }
     }
 
     fn receive(&mut self, now: Time) {
@@ -507,6 +526,8 @@ impl<M: Machine> Service for Router<M> {
         if now >= self.next_renewal {
             self.next_renewal = now + SENSE_INTERVAL;
             self.rig.renew_marks();
+            self.rig.renew_flows();
+            self.look_at_flows(now);
             self.check_acts(now);
         }
         let mut next_shares = Time::NEVER;

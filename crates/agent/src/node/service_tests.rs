@@ -46,11 +46,15 @@ impl Bench {
     }
 
     fn at(routing: &str, more: &str) -> Bench {
+        Bench::of(&format!("interfaces = [\"m0\", \"m1\"]\nrouting = \"{routing}\"\n"), more)
+    }
+
+    fn of(place: &str, more: &str) -> Bench {
         let fake = Fake::with(2);
-        let reload = config(routing, more);
+        let reload = Config::parse("node.toml", &format!("{place}{more}")).unwrap();
         let parts = Parts {
             machine: fake.clone(),
-            config: config(routing, more),
+            config: reload.clone(),
             file: "node.toml".into(),
             load: Box::new(move || Ok(reload.clone())),
             key: key(),
@@ -304,6 +308,69 @@ fn airtime_shares_become_limits_of_next_hops_that_follow_the_airtime() {
     assert!(why.to_string().contains("cna.limit"), "{why}");
     b.router.stop(b.moment()).unwrap();
     assert!(b.world().hops.is_empty() && !b.world().counting);
+}
+
+/// `mesh-maxmin` limits the flow of the router's home, and not the one that it relays.
+#[test]
+fn a_flow_that_enters_here_has_a_class_until_it_ends() {
+    const HOME: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
+    let more = "mode = \"apply\"\n[control]\nuse = \"mesh-maxmin+sampled+messages\"\n";
+    // Classes of flows are on one mesh interface.
+    let mut b = Bench::of("interfaces = [\"m0\"]\nrouting = \"layer3\"\n", more);
+    b.world().ports.truncate(1);
+    b.world().stations = vec![station(GATEWAY, 54), station(HOME, 54)];
+    let flow = |neighbour, out, home| FlowCount {
+        neighbour,
+        out,
+        ack: false,
+        home,
+        download: false,
+        packets: 0,
+        bytes: 0,
+    };
+    let (own, other) = (0x0a09_0003, 0x0a09_0004);
+    b.world().flows =
+        vec![flow(GATEWAY, true, own), flow(GATEWAY, true, other), flow(HOME, false, other)];
+    let send = |b: &mut Bench| {
+        let mut world = b.world();
+        for f in &mut world.flows {
+            (f.packets, f.bytes) = (f.packets + 20, f.bytes + 30_000);
+        }
+        for s in &mut world.stations {
+            s.tx_packets = s.tx_packets.map(|n| n + 40);
+            s.tx_bytes = s.tx_bytes.map(|n| n + 60_000);
+        }
+    };
+    b.run(4000, send);
+    let class = {
+        let world = b.world();
+        let classes: Vec<_> = world.flow_classes.values().copied().collect();
+        let [class] = classes[..] else { panic!("{classes:?}") };
+        assert_eq!((class.home, class.packets), ((own, false), 6));
+        class
+    };
+    let status = b.status();
+    assert_eq!(status["flows"][0]["home"], "10.9.0.3", "{status}");
+    assert_eq!(status["flows"][0]["bits_per_second"], class.rate.unwrap().0);
+    // Its limit moves, in place.
+    b.run(10_000, send);
+    let later = b.world().flow_classes[&class.number];
+    assert!(later.rate.is_some() && later.rate != class.rate, "{later:?}");
+    assert_eq!(b.world().installs, 1);
+    // It ends, with packets that still wait: they leave without limit.
+    b.world().waiting = 3;
+    b.run(125_000, |b| {
+        let mut world = b.world();
+        world.flows[1].packets += 20;
+        world.flows[2].packets += 20;
+    });
+    assert_eq!(b.world().flow_classes[&class.number].rate, None);
+    assert_eq!(b.status()["flows"].as_array().unwrap().len(), 0);
+    b.world().waiting = 0;
+    b.run(2000, |_| ());
+    assert!(b.world().flow_classes.is_empty());
+    b.router.stop(b.moment()).unwrap();
+    assert!(b.world().class.is_none() && !b.world().counting);
 }
 
 #[test]

@@ -50,6 +50,20 @@ impl Routers {
         serde_json::from_str(&mesh.sh(node, &line)).unwrap()
     }
 
+    /// Returns a router's limits and latest decision.
+    pub fn summary(&self, mesh: &Mesh, node: usize) -> String {
+        let status = self.status(mesh, node);
+        let share = |s: &serde_json::Value| {
+            let (part, rate) = (s["share"].as_f64().unwrap_or(0.0), s["bits_per_second"].as_f64());
+            format!("{:.3} of the air, {:.2} Mbit/s", part, rate.unwrap_or(0.0) / 1e6)
+        };
+        let shares = status["shares"].as_array().into_iter().flatten().map(share);
+        let shares: Vec<_> = shares.collect();
+        let limit = &status["limit"]["bits_per_second"];
+        let (waits, refused) = (&status["waits"], &status["refused"]);
+        format!("{shares:?}, limit {limit}, waits {waits}, refused {refused}")
+    }
+
     /// Returns what a router's daemon has printed.
     pub fn log(node: usize) -> String {
         fs::read_to_string(format!("/tmp/node{node}/log")).unwrap_or_default()

@@ -330,6 +330,60 @@ fn gap_frees_the_far_home() {
     assert!(off.abs() < 0.1, "Jain {:.2} beside {median:.2}", jain(&with));
 }
 
+/// Uploads of all nodes under a mechanism at every router: kernel and simulator agree on sum and fairness.
+fn controlled(text: &str, parents: &[Option<usize>], control: &str, settling: f64) {
+    let queue = "queue = { kind = \"mac80211\" }\nrate =";
+    let long = text.replace("20 s", "60 s").replace("warmup = \"2 s\"", "warmup = \"30 s\"");
+    let simulated = format!(
+        "{}[traffic]\nflows = \"up\"\ntransport = {{ tcp = \"cubic\", preset = \"linux\" }}\n[control]\n{control}\n",
+        long.replace("rate =", queue)
+    );
+    let scenario = parse("up.toml", simulated.as_bytes(), &ImportOptions::default()).unwrap();
+    let wanted: Vec<Vec<f64>> = (1..=5)
+        .map(|seed| {
+            let run = run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap();
+            run.flows.iter().map(|f| f.goodput_bps).collect()
+        })
+        .collect();
+    let mesh =
+        Mesh::start(text, Driver::Ours { ring: 2 }, Mode::Ibss(NOHT_5GHZ), &["--scenario-rates"]);
+    control::route(&mesh, parents);
+    let pairs: Vec<(usize, usize)> = (1..parents.len()).map(|from| (from, 0)).collect();
+    pairs.iter().for_each(|(from, _)| mesh.reach(*from));
+    let without = tcp(&mesh, &pairs, seconds());
+    let routers = control::Routers::start(&mesh, "apply", control);
+    routers.wait(&mesh);
+    tcp(&mesh, &pairs, settling);
+    let with = tcp(&mesh, &pairs, 2.0 * seconds());
+    for node in 0..parents.len() {
+        println!("router {node}: {}", routers.summary(&mesh, node));
+    }
+    let show = |what: &str, all: &[f64]| {
+        let rates: Vec<_> = all.iter().map(|x| format!("{:.2}", x / 1e6)).collect();
+        println!("{what}: {} (Jain {:.3})", rates.join(" "), jain(all));
+    };
+    show("without", &without);
+    show("with", &with);
+    wanted.iter().for_each(|run| show("simulator", run));
+    let middle = |of: fn(&[f64]) -> f64| {
+        let mut all: Vec<f64> = wanted.iter().map(|run| of(run)).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    within("sum", with.iter().sum(), middle(|run| run.iter().sum()), 0.15);
+    let off = jain(&with) - middle(jain);
+    assert!(off.abs() < 0.05, "Jain {:.3} beside {:.3}", jain(&with), middle(jain));
+}
+
+/// CNA's limits of airtime at every router make a chain fair, as simulated.
+#[test]
+#[ignore = "in scripts/kernel's machine"]
+fn cna_makes_a_chain_fair() {
+    let _one = machine!();
+    let control = "use = \"cna+sampled+messages\"";
+    controlled(&chain(3, 2), &[None, Some(0), Some(1), Some(2)], control, 10.0);
+}
+
 /// Marks at every router shorten the queues on three hops, as simulated.
 #[test]
 #[ignore = "in scripts/kernel's machine"]

@@ -1,18 +1,21 @@
-//! Counters of each home's packets on each link, by a program at both directions of a mesh interface.
+//! Counters and classes of homes' packets, by a program at both directions of a mesh interface.
 //!
 //! A flow is all traffic of one address of a home in one direction. A router that forwards it and one that sends it
-//! derive the same identity from the packet, so that mechanisms can speak of it.
+//! derive the same identity from the packet, so that mechanisms can speak of it. Where a flow enters the mesh, its data
+//! can have a class of the queueing discipline, and marks.
 
 use std::io;
 
+use fairmesh_units::{Probability, Span};
 use ipnet::IpNet;
 
 use super::asm::{AsmError, Assembler, Helper, If, Instruction, Label, Op};
 use super::asm::{Reg::*, Width::*};
 use super::headers::{self, ETH_P_IP, ETH_P_IPV6, FRAME, IPV4_BYTES, IPV6_BYTES, read, wire};
 use super::hook::{self, Attached, FilterName, Way};
+use super::marker::{scaled, until};
 use super::program::{Map, Program, TestRun};
-use super::rule::CONTINUE;
+use super::rule::{self, CONTINUE, IP};
 use crate::error::Error;
 use crate::link;
 use crate::mac::MacAddr;
@@ -23,6 +26,10 @@ use crate::shaper::{Interface, Removed};
 const KEY: usize = 16;
 /// Value: packets, bytes.
 const VALUE: usize = 16;
+/// Key of a class: identity of the home, download, padding.
+const HOME_KEY: usize = 8;
+/// Value of a class: priority, chance of a mark as a multiple of 2^-32, end of its validity in ns of `CLOCK_MONOTONIC`.
+const HOME_VALUE: usize = 24;
 /// Most flows on links; the least recently used ones make room.
 const ENTRIES: u32 = 4096;
 /// Longest TCP packet without data, in IP bytes: IPv6, and 40 bytes of options.
@@ -31,17 +38,21 @@ const MAX_ACK: i32 = 100;
 // `struct __sk_buff` of uapi/linux/bpf.h.
 const SKB_LEN: i16 = 0;
 const SKB_PKT_TYPE: i16 = 4;
+const SKB_PRIORITY: i16 = 32;
+const SKB_INGRESS_IFINDEX: i16 = 36;
 const SKB_GSO_SEGS: i16 = 164;
 /// `PACKET_HOST`: for this machine.
 const PACKET_HOST: i32 = 0;
 const PROTOCOL_TCP: i32 = 6;
+/// ECN field of packets that may be marked (RFC 3168 §5).
+const ECT0: i32 = 2;
 /// `BPF_NOEXIST`.
 const NOEXIST: i32 = 1;
 
-// Places on the stack.
-const IP: i16 = -64;
+// Places on the stack; that of the IP header is `rule::IP`.
 const KEY_AT: i16 = -80;
 const ZEROS: i16 = -96;
+const HOME_AT: i16 = -104;
 
 /// Counters of one home's packets in one direction on one link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +105,7 @@ const OUT: FilterName = FilterName {
 #[derive(Debug)]
 pub struct FlowMeter {
     counts: Map<KEY, VALUE>,
+    classes: Map<HOME_KEY, HOME_VALUE>,
     programs: [(&'static FilterName, Program); 2],
     attached: Vec<Attached>,
 }
@@ -101,23 +113,28 @@ pub struct FlowMeter {
 impl FlowMeter {
     /// Most prefixes of homes.
     pub const MAX_PREFIXES: usize = 32;
+    /// Most flows with a class.
+    pub const MAX_CLASSES: u32 = 1024;
 
     /// Loads the programs; `homes` are the prefixes of addresses on the homes' side.
+    ///
+    /// Packets that came in by an interface of the mesh (by index) have no class.
     ///
     /// Of a packet between two homes, the sender of data is the home of the flow.
     ///
     /// # Errors
     /// [`Error::Missing`] if bpf(2) is refused or absent; [`Error::Verifier`] if the kernel refuses a program, for example
     /// with more than [`FlowMeter::MAX_PREFIXES`] prefixes.
-    pub fn load(homes: &[IpNet]) -> Result<Self, Error> {
+    pub fn load(homes: &[IpNet], mesh: &[u32]) -> Result<Self, Error> {
         let counts = Map::create_lru(ENTRIES)?;
+        let classes = Map::create(FlowMeter::MAX_CLASSES)?;
         let load = |name: &'static FilterName| {
-            let code = program(homes, name.way, counts.fd())
+            let code = program(homes, mesh, name.way, (counts.fd(), classes.fd()))
                 .map_err(|e| Error::io("assembling the program")(io::Error::other(e)))?;
             Program::load("fairmesh_count", &code).map(|program| (name, program))
         };
         let programs = [load(&IN)?, load(&OUT)?];
-        Ok(FlowMeter { counts, programs, attached: Vec::new() })
+        Ok(FlowMeter { counts, classes, programs, attached: Vec::new() })
     }
 
     /// Counts at an interface too.
@@ -158,6 +175,36 @@ impl FlowMeter {
         Ok(all.iter().map(|(key, value)| count(key, value)).collect())
     }
 
+    /// Gives data of a flow that enters the mesh here a priority (`SO_PRIORITY`), which selects a class, and a chance of CE marks on ECT(0) packets.
+    ///
+    /// The chance is clamped to 0…1 and lapses after `keep`; the class stays until [`FlowMeter::release`].
+    ///
+    /// # Errors
+    /// [`FlowMeter::MAX_CLASSES`] flows have one, or another refusal of the kernel.
+    pub fn assign(
+        &mut self,
+        (home, download): (u32, bool),
+        priority: u32,
+        chance: Probability,
+        keep: Span,
+    ) -> Result<(), Error> {
+        let failed = Error::io("giving a flow its class");
+        let until = until(keep).map_err(Error::io("reading the clock"))?;
+        let mut value = [0; HOME_VALUE];
+        value[..4].copy_from_slice(&priority.to_ne_bytes());
+        value[8..16].copy_from_slice(&scaled(chance).to_ne_bytes());
+        value[16..].copy_from_slice(&until.to_ne_bytes());
+        self.classes.put(&home_key(home, download), &value).map_err(failed)
+    }
+
+    /// Takes a flow's class away.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn release(&mut self, (home, download): (u32, bool)) -> Result<(), Error> {
+        self.classes.delete(&home_key(home, download)).map_err(Error::io("taking a class away"))
+    }
+
     /// Runs a program on a frame, for tests ([`Program::test_run`]).
     ///
     /// # Errors
@@ -189,6 +236,11 @@ impl Drop for FlowMeter {
     }
 }
 
+fn home_key(home: u32, download: bool) -> [u8; HOME_KEY] {
+    let [a, b, c, d] = home.to_be_bytes();
+    [a, b, c, d, u8::from(download), 0, 0, 0]
+}
+
 fn count(key: &[u8; KEY], value: &[u8; VALUE]) -> FlowCount {
     let [a, b, c, d, e, f, out, ack, h0, h1, h2, h3, download, ..] = *key;
     let word = |at: usize| value[at..at + 8].try_into().map_or(0, u64::from_ne_bytes);
@@ -206,7 +258,12 @@ fn count(key: &[u8; KEY], value: &[u8; VALUE]) -> FlowCount {
 /// Returns the program of one direction.
 ///
 /// Registers: those of [`headers::find_ip`], then `R8` 1 for a TCP packet without data, `R9` the IP bytes.
-fn program(homes: &[IpNet], way: Way, counts: i32) -> Result<Vec<Instruction>, AsmError> {
+fn program(
+    homes: &[IpNet],
+    mesh: &[u32],
+    way: Way,
+    (counts, classes): (i32, i32),
+) -> Result<Vec<Instruction>, AsmError> {
     let mut a = Assembler::new();
     let (out, v4, found, add) = (a.label(), a.label(), a.label(), a.label());
     headers::find_ip(&mut a, out);
@@ -257,10 +314,52 @@ fn program(homes: &[IpNet], way: Way, counts: i32) -> Result<Vec<Instruction>, A
     a.bind(several);
     a.atomic_add(R0, 0, R1);
     a.atomic_add(R0, 8, R9);
+    if way == Way::Out {
+        classify(&mut a, mesh, classes, out);
+    }
     a.bind(out);
     a.set(R0, CONTINUE);
     a.exit();
     a.finish()
+}
+
+/// Gives data of a flow that enters the mesh here its class, and marks it by chance.
+fn classify(a: &mut Assembler, mesh: &[u32], classes: i32, out: Label) {
+    a.jump_if(R8, If::Differs, 0, out);
+    a.load(Word, R1, R6, SKB_INGRESS_IFINDEX);
+    for index in mesh {
+        a.jump_if(R1, If::Equal, *index as i32, out);
+    }
+    a.load(Word, R1, R10, KEY_AT + 8);
+    a.store(Word, R10, HOME_AT, R1);
+    a.load(Word, R1, R10, KEY_AT + 12);
+    a.store(Word, R10, HOME_AT + 4, R1);
+    a.map(R1, classes);
+    a.set(R2, R10);
+    a.op(Op::Add, R2, i32::from(HOME_AT));
+    a.call(Helper::MapLookup);
+    a.jump_if(R0, If::Equal, 0, out);
+    a.set(R9, R0);
+    a.load(Word, R1, R9, 0);
+    a.store(Word, R6, SKB_PRIORITY, R1);
+    let (v6, ecn) = (a.label(), a.label());
+    a.load(Byte, R1, R10, IP + 1);
+    a.load(Byte, R0, R10, IP);
+    a.op(Op::ShiftRight, R0, 4);
+    a.jump_if(R0, If::Equal, 6, v6);
+    a.jump(ecn);
+    a.bind(v6);
+    a.op(Op::ShiftRight, R1, 4);
+    a.bind(ecn);
+    a.op(Op::And, R1, 3);
+    a.jump_if(R1, If::Differs, ECT0, out);
+    a.call(Helper::KtimeGetNs);
+    a.load(Double, R1, R9, 16);
+    a.jump_if(R0, If::NotLess, R1, out);
+    a.call(Helper::PrandomU32);
+    a.load(Double, R1, R9, 8);
+    a.jump_if(R0, If::NotLess, R1, out);
+    rule::mark(a, out);
 }
 
 /// Looks the key up; `R0` is the address of its value, or 0.

@@ -145,13 +145,9 @@ impl Marker {
                 .then(|| format!("there are {} next hops already", Marker::NEXT_HOPS)),
             source: e,
         };
-        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(|e| failed(e.into()))?;
-        let now = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
-        let until = now.saturating_add(keep.as_nanos());
-        // Rounded up, so that 1 / n marks each n-th packet. NaN becomes 0.
-        let chance = (chance.0.clamp(0.0, 1.0) * f64::from(1 << 16) * f64::from(1 << 16)).ceil();
+        let until = until(keep).map_err(failed)?;
         let mut value = [0; CHANCE];
-        value[..8].copy_from_slice(&(chance as u64).to_ne_bytes());
+        value[..8].copy_from_slice(&scaled(chance).to_ne_bytes());
         value[8..].copy_from_slice(&until.to_ne_bytes());
         let key = key(next_hop);
         self.counts.put_new(&key, &[0; COUNTS]).map_err(failed)?;
@@ -212,6 +208,20 @@ impl Drop for Marker {
         // The chances lapse if this fails.
         let _ = self.detach();
     }
+}
+
+/// Returns the end of a time from now on, in ns of `CLOCK_MONOTONIC`.
+pub(super) fn until(keep: Span) -> io::Result<u64> {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
+    let now = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
+    Ok(now.saturating_add(keep.as_nanos()))
+}
+
+/// Returns a chance, clamped to 0…1, as a multiple of 2^-32.
+///
+/// Rounded up, so that 1 / n marks each n-th packet. NaN becomes 0.
+pub(super) fn scaled(chance: Probability) -> u64 {
+    (chance.0.clamp(0.0, 1.0) * f64::from(1 << 16) * f64::from(1 << 16)).ceil() as u64
 }
 
 fn key(next_hop: Option<MacAddr>) -> [u8; KEY] {

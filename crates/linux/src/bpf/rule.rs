@@ -67,7 +67,7 @@ const IPV4_CHECKSUM: i32 = 10;
 const RECOMPUTE_CHECKSUM: i32 = 1;
 
 // Places on the stack, from its end. The first eight bytes of the Ethernet header become the key.
-const IP: i16 = -64;
+pub(super) const IP: i16 = -64;
 const TRAFFIC_CLASS: i16 = IP + 1;
 const THIS_CHANCE: i16 = -72;
 const UNTIL: i16 = -80;
@@ -191,8 +191,8 @@ fn choose(a: &mut Assembler, spacing: Spacing, chances: i32, counts: i32, out: L
     }
 }
 
-/// Sets the ECN field to 11 and updates the checksum of IPv4 (RFC 1624).
-fn mark(a: &mut Assembler, out: Label) {
+/// Sets the ECN field of the header at [`IP`], `R7` in the packet, to 11 and updates the checksum of IPv4 (RFC 1624).
+pub(super) fn mark(a: &mut Assembler, out: Label) {
     let (v6, write) = (a.label(), a.label());
     // After this the packet is writable and contiguous, so that checksum and field change both or not at all.
     a.set(R1, R6);

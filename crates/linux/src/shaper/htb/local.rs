@@ -3,8 +3,10 @@
 //! A root HTB on one interface has two classes: local traffic, with the limit, and all else. On a batman-adv interface
 //! and on an 802.11s mesh point forwarded frames do not pass the queueing discipline, so all packets are local. On a
 //! routed mesh a rule of nftables gives packets between mesh interfaces, and those of routing protocols, the class
-//! without limit.
+//! without limit. Flows of local traffic can have classes of their own, by the priority of their packets
+//! ([`crate::bpf::FlowMeter::assign`]).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use fairmesh_units::BitRate;
@@ -20,6 +22,7 @@ use crate::netlink::{Batch, Netlink};
 use crate::nft::alive::{self, NFPROTO_INET, RuleSet};
 use crate::nft::{self, MARKER, run::Table};
 use crate::shaper::{Interface, LeafKind, Removed};
+use crate::tc::htb::Class;
 use crate::tc::stats::{Dumped, Stats};
 use crate::tc::{Handle, Head};
 
@@ -54,6 +57,8 @@ pub struct LocalShaper {
     burst: u32,
     /// Rules of a routed mesh.
     rules: Option<Rules>,
+    /// Numbers of the flows with a class.
+    flows: BTreeSet<u16>,
 }
 
 /// Our rules as they were installed, to find changes by other programs.
@@ -87,6 +92,9 @@ impl Rules {
 }
 
 impl LocalShaper {
+    /// Most flows with a class; their numbers are 1 to this one.
+    pub const MAX_FLOWS: u16 = 1024;
+
     /// Returns the obstacle for which [`LocalShaper::install`] would refuse; changes nothing.
     ///
     /// # Errors
@@ -118,7 +126,8 @@ impl LocalShaper {
         if find::root(&mut netlink, &link, HANDLE)? == Root::Ours {
             build::remove_root(&mut netlink, &port)?;
         }
-        let mut shaper = LocalShaper { netlink, port, burst, rules: None };
+        let flows = BTreeSet::new();
+        let mut shaper = LocalShaper { netlink, port, burst, rules: None, flows };
         let built = shaper.build(place, packets);
         if built.is_err() {
             let _ = LocalShaper::remove(place);
@@ -152,15 +161,82 @@ impl LocalShaper {
     /// # Errors
     /// The class or the interface is gone, or the kernel's refusal.
     pub fn set_rate(&mut self, rate: Option<BitRate>) -> Result<(), Error> {
-        let (mtu, header) = (u128::from(self.port.mtu.max(1)), u128::from(self.port.header));
-        let frames = |r: BitRate| {
-            let bits = u128::from(r.0) * (mtu + header) / mtu;
-            BitRate(u64::try_from(bits).unwrap_or(u64::MAX))
-        };
         let mut batch = Batch::new();
-        self.port.local(&mut batch, rate.map(frames), self.burst);
+        self.port.local(&mut batch, rate.map(|r| self.frames(r)), self.burst);
         let refused = self.netlink.apply(&mut batch)?;
         self.port.refused(refused, "changing the limit").map_err(|e| self.port.gone_or(e))
+    }
+
+    /// Returns the rate of frames as large as the MTU, of which the IP bytes have this rate.
+    fn frames(&self, rate: BitRate) -> BitRate {
+        let (mtu, header) = (u128::from(self.port.mtu.max(1)), u128::from(self.port.header));
+        let bits = u128::from(rate.0) * (mtu + header) / mtu;
+        BitRate(u64::try_from(bits).unwrap_or(u64::MAX))
+    }
+
+    /// Adds or changes the class of a flow, with a queue of `packets`; `None`: without limit.
+    ///
+    /// Returns the priority that gives a packet this class.
+    ///
+    /// # Errors
+    /// A number beyond [`LocalShaper::MAX_FLOWS`], the tree or the interface is gone, or the kernel's refusal.
+    pub fn set_flow(
+        &mut self,
+        number: u16,
+        rate: Option<BitRate>,
+        packets: u32,
+    ) -> Result<u32, Error> {
+        if number == 0 || number > LocalShaper::MAX_FLOWS {
+            return Err(Error::Missing {
+                what: format!("class {number} of a flow on {}", self.port.name),
+                hint: format!("at most {} flows have one", LocalShaper::MAX_FLOWS),
+            });
+        }
+        let mut batch = Batch::new();
+        self.port.next_hop(&mut batch, number, rate.map(|r| self.frames(r)), self.burst);
+        if !self.flows.contains(&number) {
+            self.port.leaf(&mut batch, number, LeafKind::Pfifo, packets);
+        }
+        let refused = self.netlink.apply(&mut batch)?;
+        let what = "changing a flow's limit";
+        self.port.refused(refused, what).map_err(|e| self.port.gone_or(e))?;
+        self.flows.insert(number);
+        Ok(self.port.class(number).0)
+    }
+
+    /// Removes the class of a flow, with the packets that wait in it.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn remove_flow(&mut self, number: u16) -> Result<(), Error> {
+        if !self.flows.remove(&number) {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        self.port.delete(&mut batch, self.port.class(number));
+        let refused = self.netlink.apply(&mut batch)?;
+        self.port.refused(refused, "removing a flow's class").map_err(|e| self.port.gone_or(e))
+    }
+
+    /// Reads the counters of all flows with a class, as frames.
+    ///
+    /// # Errors
+    /// A class or the interface is gone.
+    pub fn sample_flows(&mut self) -> Result<Vec<(u16, Stats)>, Error> {
+        let head = Head::new(self.port.index, Handle::NONE, self.port.root());
+        let mut there = BTreeMap::new();
+        let read = |_, payload: &[u8]| {
+            let Some(dumped) = Dumped::read(payload).filter(|d| d.kind == "htb") else { return };
+            if let Some(stats) = dumped.stats {
+                there.insert(dumped.head.handle.minor(), stats);
+            }
+        };
+        let dumped = self.netlink.dump("classes", libc::RTM_GETTCLASS, |out| head.write(out), read);
+        dumped.map_err(|e| self.port.gone_or(e))?;
+        let stats = |n: &u16| {
+            there.get(n).map(|s| (*n, *s)).ok_or_else(|| self.port.gone("a flow's class is gone"))
+        };
+        self.flows.iter().map(stats).collect()
     }
 
     /// Reads the counters of local traffic, as frames.
@@ -202,6 +278,16 @@ impl LocalShaper {
         let port = port(&link);
         let mut batch = Batch::new();
         port.local(&mut batch, None, 0);
+        let head = Head::new(port.index, Handle::NONE, port.root());
+        let read = |_, payload: &[u8]| {
+            let Some(dumped) = Dumped::read(payload) else { return };
+            let minor = dumped.head.handle.minor();
+            let limited = Class::read(dumped.options).is_some_and(|c| c.ceil < Class::UNLIMITED);
+            if limited && minor <= LocalShaper::MAX_FLOWS {
+                port.next_hop(&mut batch, minor, None, 0);
+            }
+        };
+        netlink.dump("classes", libc::RTM_GETTCLASS, |out| head.write(out), read)?;
         let refused = netlink.apply(&mut batch)?;
         port.refused(refused, "lifting the limit")
     }
