@@ -260,7 +260,8 @@ fn airtime_shares_hold_over_five_seconds() {
             air[at] += (bytes - sent[at]) as f64 / speed(at, now);
             sent[at] = bytes;
             let airtime = Some(Span::from_nanos((air[at] * 1e9) as u64));
-            AirtimeSample { next_hop: hop(hops[at].0).1, bytes, airtime }
+            let frames = (0, Span::ZERO);
+            AirtimeSample { next_hop: hop(hops[at].0).1, bytes, frames, airtime }
         });
         let limits = shares.renew(Time::from_nanos(now.as_nanos() as u64), &samples);
         shaper.set_rates(&limits).unwrap();

@@ -241,7 +241,8 @@ impl<M: Machine> Rig<M> {
             let sample = |&(next_hop, bytes): &(MacAddr, u64)| {
                 let station = stations.iter().find(|s| s.mac == next_hop)?;
                 let airtime = station.tx_airtime_us.map(Span::from_micros);
-                Some(AirtimeSample { next_hop, bytes, airtime })
+                let frames = (station.tx_packets.unwrap_or(0).into(), station.contention());
+                Some(AirtimeSample { next_hop, bytes, frames, airtime })
             };
             let samples: Vec<_> = sent.iter().filter_map(sample).collect();
             let mut changed = Vec::new();

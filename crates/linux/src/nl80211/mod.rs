@@ -11,7 +11,7 @@ mod radio;
 
 pub use radio::{Nl80211, Radio};
 
-use fairmesh_units::BitRate;
+use fairmesh_units::{BitRate, Span};
 use serde::Serialize;
 
 use crate::mac::MacAddr;
@@ -101,6 +101,8 @@ mod txq_stats {
 mod rate_info {
     pub const BITRATE: u16 = 1;
     pub const BITRATE32: u16 = 5;
+    /// MCS index of HT, VHT, HE, EHT.
+    pub const MCS: [u16; 4] = [2, 6, 13, 19];
 }
 
 /// Times of one channel since the interface came up, ms; `None` if not reported.
@@ -157,6 +159,8 @@ pub struct Station {
     pub signal_average: Option<i8>,
     /// Last transmit rate.
     pub tx_rate: Option<BitRate>,
+    /// True if that is a rate of 802.11a, b or g, whose frames are not aggregated.
+    pub tx_legacy: bool,
     /// Last receive rate.
     pub rx_rate: Option<BitRate>,
     /// Throughput that the rate control expects.
@@ -185,6 +189,7 @@ impl Station {
             signal: None,
             signal_average: None,
             tx_rate: None,
+            tx_legacy: false,
             rx_rate: None,
             expected_throughput: None,
             rx_airtime_us: None,
@@ -193,6 +198,23 @@ impl Station {
         }
     }
 }
+
+impl Station {
+    /// Returns the mean time for which a frame to it contends: DIFS and the first backoff.
+    ///
+    /// IEEE 802.11-2020 tables 15-6, 17-21: 34 µs and 7.5 slots of 9 µs, with DSSS 50 µs and 15.5 slots of 20 µs. Zero with
+    /// aggregation, since drivers do not report the number of aggregates.
+    pub fn contention(&self) -> Span {
+        match self.tx_rate {
+            Some(rate) if self.tx_legacy && DSSS.contains(&rate.0) => Span::from_micros(360),
+            Some(_) if self.tx_legacy => Span::from_nanos(101_500),
+            _ => Span::ZERO,
+        }
+    }
+}
+
+/// Rates of DSSS and HR/DSSS, bit/s.
+const DSSS: [u64; 4] = [1_000_000, 2_000_000, 5_500_000, 11_000_000];
 
 /// Queue of frames to a neighbour, without those that the driver holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
@@ -412,7 +434,10 @@ pub fn read_station(payload: &[u8]) -> Option<Station> {
             TX_FAILED => station.tx_failed = u32_of(value),
             SIGNAL => station.signal = i8_of(value),
             SIGNAL_AVG => station.signal_average = i8_of(value),
-            TX_BITRATE => station.tx_rate = rate(value),
+            TX_BITRATE => {
+                station.tx_rate = rate(value);
+                station.tx_legacy = !nested(value).any(|(kind, _)| rate_info::MCS.contains(&kind));
+            }
             RX_BITRATE => station.rx_rate = rate(value),
             EXPECTED_THROUGHPUT => {
                 station.expected_throughput =

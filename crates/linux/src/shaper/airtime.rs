@@ -32,6 +32,8 @@ pub struct AirtimeSample {
     pub next_hop: MacAddr,
     /// Bytes that its class has sent ([`NextHopShaper`](super::NextHopShaper)).
     pub bytes: u64,
+    /// Frames to it, and the time for which each contends, which counts as airtime.
+    pub frames: (u64, Span),
     /// Airtime of frames to it, retries included; `None` if the driver does not report it.
     pub airtime: Option<Span>,
 }
@@ -39,30 +41,32 @@ pub struct AirtimeSample {
 /// Estimate of the bytes per airtime of a link.
 #[derive(Clone, Copy, Debug, Default)]
 struct LinkSpeed {
-    last: Option<(Time, u64, Span)>,
+    last: Option<(Time, u64, u64, Span)>,
     /// Bytes per second of airtime.
     estimate: Option<f64>,
 }
 
 impl LinkSpeed {
-    fn sample(&mut self, now: Time, bytes: u64, airtime: Span) {
-        let Some((then, from, since)) = self.last else {
-            self.last = Some((now, bytes, airtime));
-            return;
-        };
+    fn sample(&mut self, now: Time, bytes: u64, (frames, each): (u64, Span), airtime: Span) {
+        let present = (now, bytes, frames, airtime);
+        let Some((then, from, first, since)) = self.last.replace(present) else { return };
         let elapsed = now.as_nanos().saturating_sub(then.as_nanos());
-        let deltas = bytes.checked_sub(from).zip(airtime.as_nanos().checked_sub(since.as_nanos()));
-        match deltas {
-            // A counter that went back, by a restart or a wrap, or faster than time: begin again.
-            None => self.last = Some((now, bytes, airtime)),
-            Some((_, used)) if used > elapsed.saturating_add(TOLERANCE.as_nanos()) => {
-                self.last = Some((now, bytes, airtime));
-            }
-            Some((sent, used)) if sent >= MIN_BYTES && used > 0 => {
-                self.last = Some((now, bytes, airtime));
-                self.smooth(sent as f64 * 1e9 / used as f64);
-            }
-            Some(_) => {}
+        let deltas = (
+            bytes.checked_sub(from),
+            frames.checked_sub(first),
+            airtime.as_nanos().checked_sub(since.as_nanos()),
+        );
+        // A counter that went back, by a restart or a wrap, or faster than time: begin again.
+        let (Some(sent), Some(frames), Some(used)) = deltas else { return };
+        if used > elapsed.saturating_add(TOLERANCE.as_nanos()) {
+            return;
+        }
+        if sent >= MIN_BYTES && used > 0 {
+            let contended = frames.saturating_mul(each.as_nanos());
+            self.smooth(sent as f64 * 1e9 / used.saturating_add(contended) as f64);
+        } else {
+            // Too few bytes are added to the next sample.
+            self.last = Some((then, from, first, since));
         }
     }
 
@@ -121,7 +125,7 @@ impl AirtimeShares {
         for sample in samples {
             let hop = self.hops.get_mut(&sample.next_hop);
             if let Some(((_, speed), airtime)) = hop.zip(sample.airtime) {
-                speed.sample(now, sample.bytes, airtime);
+                speed.sample(now, sample.bytes, sample.frames, airtime);
             }
         }
         self.hops.iter().map(|(mac, (share, speed))| (*mac, speed.rate(*share))).collect()
@@ -137,7 +141,8 @@ mod tests {
     const PERIOD: u64 = 100_000_000;
 
     fn sample(bytes: u64, airtime: u64) -> [AirtimeSample; 1] {
-        [AirtimeSample { next_hop: MAC, bytes, airtime: Some(Span::from_nanos(airtime)) }]
+        let frames = (bytes / 1514, Span::ZERO);
+        [AirtimeSample { next_hop: MAC, bytes, frames, airtime: Some(Span::from_nanos(airtime)) }]
     }
 
     /// Returns the airtime of a saturated class in each period.
@@ -192,7 +197,8 @@ mod tests {
     fn drivers_without_airtime_and_unknown_stations_give_no_limit() {
         let mut shares = AirtimeShares::new();
         shares.set(MAC, f64::NAN);
-        let other = AirtimeSample { next_hop: MacAddr([2; 6]), bytes: 1, airtime: None };
+        let frames = (1, Span::ZERO);
+        let other = AirtimeSample { next_hop: MacAddr([2; 6]), bytes: 1, frames, airtime: None };
         for at in 0..20 {
             let none = AirtimeSample { airtime: None, ..sample(at * 100_000, 0)[0] };
             let limits = shares.renew(Time::from_nanos(at * PERIOD), &[none, other]);
@@ -200,6 +206,21 @@ mod tests {
         }
         shares.forget(MAC);
         assert!(shares.renew(Time::ZERO, &sample(1, 1)).is_empty());
+    }
+
+    #[test]
+    fn contention_counts_as_airtime() {
+        let mut shares = AirtimeShares::new();
+        shares.set(MAC, 0.5);
+        for at in 0..30 {
+            // Ten frames of 1514 bytes, of 300 µs each, and 100 µs before each.
+            let frames = (10 * at, Span::from_micros(100));
+            let [sample] = sample(15_140 * at, 3_000_000 * at);
+            let limits = shares.renew(Time::from_nanos(at * PERIOD), &[AirtimeSample { frames, ..sample }]);
+            if at > 1 {
+                assert_eq!(limits, [(MAC, Some(BitRate(15_140_000)))], "half of 1514 bytes in 400 µs");
+            }
+        }
     }
 
     #[test]
