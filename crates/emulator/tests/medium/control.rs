@@ -59,9 +59,10 @@ impl Routers {
         };
         let shares = status["shares"].as_array().into_iter().flatten().map(share);
         let shares: Vec<_> = shares.collect();
-        let limit = &status["limit"]["bits_per_second"];
+        let flow = |f: &serde_json::Value| format!("{} {}", f["home"], f["bits_per_second"]);
+        let flows: Vec<_> = status["flows"].as_array().into_iter().flatten().map(flow).collect();
         let (waits, refused) = (&status["waits"], &status["refused"]);
-        format!("{shares:?}, limit {limit}, waits {waits}, refused {refused}")
+        format!("{shares:?}, {flows:?}, waits {waits}, refused {refused}")
     }
 
     /// Returns what a router's daemon has printed.

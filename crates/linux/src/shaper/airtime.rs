@@ -216,9 +216,14 @@ mod tests {
             // Ten frames of 1514 bytes, of 300 µs each, and 100 µs before each.
             let frames = (10 * at, Span::from_micros(100));
             let [sample] = sample(15_140 * at, 3_000_000 * at);
-            let limits = shares.renew(Time::from_nanos(at * PERIOD), &[AirtimeSample { frames, ..sample }]);
+            let limits =
+                shares.renew(Time::from_nanos(at * PERIOD), &[AirtimeSample { frames, ..sample }]);
             if at > 1 {
-                assert_eq!(limits, [(MAC, Some(BitRate(15_140_000)))], "half of 1514 bytes in 400 µs");
+                assert_eq!(
+                    limits,
+                    [(MAC, Some(BitRate(15_140_000)))],
+                    "half of 1514 bytes in 400 µs"
+                );
             }
         }
     }
