@@ -17,7 +17,7 @@ modprobe tun
     --skip the_three_hop_upload --skip the_middle_of_the_stack --skip udp_saturates_three
 for name in $skip; do set -- "$@" --skip "$name"; done
 # Figures of the medium are of 6.12; 6.1 has no intermediate queues in hwsim.
-case $(uname -r) in 6.1.*) set -- "$@" --skip hidden_stations_share --skip aggregates_reach --skip uploads_of_a --skip gap_frees ;; esac
+case $(uname -r) in 6.1.*) set -- "$@" --skip hidden_stations_share --skip aggregates_reach --skip uploads_of_a --skip gap_frees --skip lbm_at --skip cna_makes ;; esac
 wrong=0
 # Seconds of processor time: the cost of a run, because idle time is skipped.
 busy() { awk '{printf "%.0f", $1 - $2}' /proc/uptime; }

@@ -13,12 +13,13 @@ use fairmesh_agent::daemon::service::{Moment, Service};
 use fairmesh_agent::daemon::socket::Response;
 use fairmesh_agent::key::Key;
 use fairmesh_agent::node::config::Config;
-use fairmesh_agent::node::machine::{LocalCounters, Machine, Port};
+use fairmesh_agent::node::machine::{FlowClass, HopLimit, LocalCounters, Machine, Port};
 use fairmesh_agent::node::message::{Draft, Field, MeshKey, Role, seal};
 use fairmesh_agent::node::service::{Input, Parts, Router};
 use fairmesh_control::{Channel, Marking};
+use fairmesh_linux::bpf::FlowCount;
 use fairmesh_linux::nl80211::{Station, read_station, read_survey};
-use fairmesh_linux::{Error, Interface, LocalPlace, MacAddr, Removed};
+use fairmesh_linux::{Error, Interface, IpNet, LocalPlace, MacAddr, Removed};
 use fairmesh_units::{BitRate, Probability, Span, Time};
 
 /// Longest run, s; every run makes its messages, so that differences do not contain them.
@@ -69,7 +70,8 @@ impl Machine for Fake {
             stations: true,
             survey,
             queues: stations.iter().all(|s| s.queue.is_some()),
-            marks: true,
+            airtime: true,
+            programs: true,
         }]
     }
 
@@ -155,6 +157,35 @@ impl Machine for Fake {
 
     fn remove(&mut self, _: &LocalPlace) -> Result<Removed, Error> {
         Ok(Removed::default())
+    }
+
+    // `gap` has neither classes of next hops nor of flows.
+    fn install_hops(&mut self, _: &Interface, _: u32) -> Result<(), Error> {
+        Err(Error::NotInstalled)
+    }
+    fn set_hops(&mut self, _: &Interface, _: &[HopLimit]) -> Result<(), Error> {
+        Err(Error::NotInstalled)
+    }
+    fn sample_hops(&mut self, _: &Interface) -> Result<Vec<(MacAddr, u64)>, Error> {
+        Err(Error::NotInstalled)
+    }
+    fn remove_hops(&mut self, _: &Interface) -> Result<Removed, Error> {
+        Ok(Removed::default())
+    }
+    fn count_flows(&mut self, _: &[Interface], _: &[IpNet]) -> Result<(), Error> {
+        Err(Error::NotInstalled)
+    }
+    fn set_flow(&mut self, _: &FlowClass) -> Result<(), Error> {
+        Err(Error::NotInstalled)
+    }
+    fn remove_flow(&mut self, _: &FlowClass) -> Result<(), Error> {
+        Err(Error::NotInstalled)
+    }
+    fn sample_flows(&mut self) -> Result<Vec<(u16, LocalCounters)>, Error> {
+        Err(Error::NotInstalled)
+    }
+    fn flows(&mut self) -> Result<Vec<FlowCount>, Error> {
+        Err(Error::NotInstalled)
     }
 }
 

@@ -120,7 +120,7 @@ fn thousands_of_homes_are_bounded() {
     assert!((1000..=4096).contains(&found.len()), "{}", found.len());
 }
 
-/// Marks are of data that enters here: neither of acknowledgements, nor of packets without ECT(0).
+/// Marks are of data that enters here, not of acknowledgements or without ECT(0).
 #[test]
 fn data_of_a_flow_with_a_class_is_marked_by_its_chance() {
     if !root("data_of_a_flow_with_a_class_is_marked_by_its_chance") {
@@ -147,7 +147,7 @@ fn data_of_a_flow_with_a_class_is_marked_by_its_chance() {
     assert_eq!(ecn(&meter, 1400, 2), 2);
 }
 
-/// One home's downloads have a limit, another's have none, and relayed packets have none either.
+/// One home's downloads have a limit, another's have none.
 #[test]
 fn a_flow_that_enters_here_has_the_limit_of_its_class() {
     if !root("a_flow_that_enters_here_has_the_limit_of_its_class") {

@@ -108,7 +108,7 @@ pub struct Config {
     pub role: Role,
     /// File with the key that all routers share.
     pub key: PathBuf,
-    /// Prefixes of addresses of homes, by which flows are told apart.
+    /// Prefixes of addresses of homes, which identify flows.
     pub homes: Vec<IpNet>,
     /// Number of this router in the mesh; `None`: derived from its address.
     pub number: Option<u16>,

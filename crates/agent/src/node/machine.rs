@@ -47,7 +47,7 @@ pub struct Port {
     pub queues: bool,
     /// True if its driver reports the airtime of each neighbour, as far as there are neighbours.
     pub airtime: bool,
-    /// True if the kernel runs our programs: packets can be marked as they leave it, and flows counted.
+    /// True if the kernel runs our programs, which mark packets and count flows.
     pub programs: bool,
 }
 
@@ -156,13 +156,17 @@ pub trait Machine {
     /// See [`NextHopShaper::remove`].
     fn remove_hops(&mut self, interface: &Interface) -> Result<Removed, Error>;
 
-    /// Counts the packets of homes on the links of these interfaces, in place of others; of none: ends it.
+    /// Counts the packets of homes on the links of these interfaces, in place of others.
+    ///
+    /// No interface ends it.
     ///
     /// # Errors
     /// See [`FlowMeter`].
     fn count_flows(&mut self, interfaces: &[Interface], homes: &[IpNet]) -> Result<(), Error>;
 
-    /// Adds or changes the class of a flow whose data enters the mesh here, beside the class of local traffic.
+    /// Adds or changes the class of a flow that enters the mesh here.
+    ///
+    /// The class of local traffic must be installed.
     ///
     /// Marks lapse after [`MARK_LIFETIME`]; repeated calls renew them.
     ///
@@ -189,7 +193,7 @@ pub trait Machine {
     fn flows(&mut self) -> Result<Vec<FlowCount>, Error>;
 }
 
-/// Class of a flow whose data enters the mesh here.
+/// Class of a flow that enters the mesh here.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowClass {
     /// Number of the class.

@@ -14,7 +14,9 @@ const MAX_NUMBERS: usize = 256;
 /// First number of neighbours that announce none.
 const UNANNOUNCED: u32 = 1 << 16;
 
-/// Returns the number of a router with this address: FNV-1a, folded to 16 bits, and 1 instead of 0.
+/// Returns the number of a router with this address.
+///
+/// FNV-1a, folded to 16 bits, and 1 instead of 0.
 pub fn derived(mac: MacAddr) -> u16 {
     let hash =
         mac.0.iter().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));

@@ -142,7 +142,7 @@ const NEXT_HOP: ClassOffer = ClassOffer {
     alike: true,
 };
 
-/// A class for each flow whose data enters the mesh here.
+/// A class for each flow that enters the mesh here.
 const FLOW: ClassOffer = ClassOffer { kind: ClassKind::Flow, ..LOCAL };
 
 const ALL_LOCAL: PointOffer = PointOffer { point: Point::Local, classes: &[LOCAL] };

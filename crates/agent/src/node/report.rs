@@ -87,7 +87,7 @@ pub struct ShareReport {
     pub applied: bool,
 }
 
-/// Limit of a flow whose data enters the mesh here.
+/// Limit of a flow that enters the mesh here.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct FlowReport {
     /// IPv4 address of the home, or the folded first half of its IPv6 address in that form.
@@ -145,7 +145,7 @@ pub struct Status {
     /// Airtime of the packets to each next hop that has a limit.
     #[serde(default)]
     pub shares: Vec<ShareReport>,
-    /// Limits of flows whose data enters the mesh here.
+    /// Limits of flows that enter the mesh here.
     #[serde(default)]
     pub flows: Vec<FlowReport>,
     /// Number of sent messages, by the busiest interface.
@@ -363,7 +363,7 @@ pub fn metrics(s: &Status, process: Option<Resources>) -> String {
     };
     let flows: Vec<_> = s.flows.iter().map(flow).collect();
     if !flows.is_empty() {
-        let help = "Decided limit of a flow whose data enters the mesh here.";
+        let help = "Decided limit of a flow that enters the mesh here.";
         page.family("flow_limit_bits_per_second", "gauge", help, &flows);
     }
     let event = |(code, n): &(String, u64)| (format!("event=\"{code}\""), *n as f64);

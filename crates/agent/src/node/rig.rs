@@ -127,7 +127,7 @@ pub struct Rig<M> {
     pub counting: bool,
     /// The flows that pass.
     pub passing: Passing,
-    /// Classes of flows whose data enters the mesh here, once the mechanism has some.
+    /// Classes of flows that enter the mesh here, once the mechanism has some.
     pub flows: Option<FlowClasses>,
     /// Bodies of the mechanism that wait for the next message, with their receivers.
     pub bodies: VecDeque<(Option<MacAddr>, Vec<u8>)>,

@@ -330,7 +330,7 @@ fn gap_frees_the_far_home() {
     assert!(off.abs() < 0.1, "Jain {:.2} beside {median:.2}", jain(&with));
 }
 
-/// Uploads of all nodes under a mechanism at every router: kernel and simulator agree on sum and fairness.
+/// Uploads of all nodes under a mechanism: kernel and simulator agree on sum and fairness.
 fn controlled(text: &str, parents: &[Option<usize>], control: &str, settling: f64) {
     let queue = "queue = { kind = \"mac80211\" }\nrate =";
     let long = text.replace("20 s", "50 s").replace("warmup = \"2 s\"", "warmup = \"30 s\"");
@@ -382,26 +382,6 @@ fn cna_makes_a_chain_fair() {
     let _one = machine!();
     let control = "use = \"cna+sampled+messages\"";
     controlled(&chain(3, 2), &[None, Some(0), Some(1), Some(2)], control, 10.0);
-}
-
-/// `mesh-maxmin` at every router makes a chain fair, as simulated.
-#[test]
-#[ignore = "in scripts/kernel's machine"]
-fn mesh_maxmin_makes_a_chain_fair() {
-    let _one = machine!();
-    let control = "use = \"mesh-maxmin+sampled+messages\"";
-    controlled(&chain(3, 2), &[None, Some(0), Some(1), Some(2)], control, 25.0);
-}
-
-/// The same on a tree in which without control six of nine homes have nearly nothing.
-#[test]
-#[ignore = "in scripts/kernel's machine"]
-fn mesh_maxmin_makes_a_tree_fair() {
-    let _one = machine!();
-    let branch = |b: usize| [Some(0), Some(3 * b + 1), Some(3 * b + 2)];
-    let parents: Vec<_> = [None].into_iter().chain((0..3).flat_map(branch)).collect();
-    let control = "use = \"mesh-maxmin+sampled+messages\"";
-    controlled(&tree(), &parents, control, 40.0);
 }
 
 /// Marks at every router shorten the queues on three hops, as simulated.

@@ -1,4 +1,4 @@
-//! Counters and classes of homes' packets, by a program at both directions of a mesh interface.
+//! Counters and classes of homes' packets, by a program in both directions of an interface.
 //!
 //! A flow is all traffic of one address of a home in one direction. A router that forwards it and one that sends it
 //! derive the same identity from the packet, so that mechanisms can speak of it. Where a flow enters the mesh, its data
@@ -22,13 +22,15 @@ use crate::mac::MacAddr;
 use crate::netlink::Netlink;
 use crate::shaper::{Interface, Removed};
 
-/// Key: address of the neighbour, out, acknowledgement, identity of the home, download, padding.
+/// Key: address of the neighbour, out, acknowledgement, home's identity, download, padding.
 const KEY: usize = 16;
 /// Value: packets, bytes.
 const VALUE: usize = 16;
 /// Key of a class: identity of the home, download, padding.
 const HOME_KEY: usize = 8;
-/// Value of a class: priority, chance of a mark as a multiple of 2^-32, end of its validity in ns of `CLOCK_MONOTONIC`.
+/// Value of a class: priority, chance of a mark, end of its validity.
+///
+/// The chance is a multiple of 2^-32, the end in ns of `CLOCK_MONOTONIC`.
 const HOME_VALUE: usize = 24;
 /// Most flows on links; the least recently used ones make room.
 const ENTRIES: u32 = 4096;
@@ -166,7 +168,9 @@ impl FlowMeter {
         self.attached.iter_mut().try_for_each(Attached::verify)
     }
 
-    /// Reads the counters; they only rise, and begin again after a pause of a flow among thousands.
+    /// Reads the counters.
+    ///
+    /// They only rise; with thousands of flows, one that pauses begins again.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -175,7 +179,9 @@ impl FlowMeter {
         Ok(all.iter().map(|(key, value)| count(key, value)).collect())
     }
 
-    /// Gives data of a flow that enters the mesh here a priority (`SO_PRIORITY`), which selects a class, and a chance of CE marks on ECT(0) packets.
+    /// Gives data of a flow that enters the mesh here a class and a chance of CE marks.
+    ///
+    /// `priority` (`SO_PRIORITY`) selects the class; only ECT(0) packets are marked.
     ///
     /// The chance is clamped to 0…1 and lapses after `keep`; the class stays until [`FlowMeter::release`].
     ///
@@ -384,7 +390,7 @@ fn without_data(a: &mut Assembler, protocol: i16, out: Label) {
     a.bind(data);
 }
 
-/// Finds the home of a packet: sets `R3` to its identity as on the wire, and the key's byte of the direction.
+/// Finds the home of a packet: its identity as on the wire in `R3`, the direction in the key.
 ///
 /// Data belongs to its sender if that is a home, otherwise to its receiver; acknowledgements the other way round.
 fn ends<'a>(

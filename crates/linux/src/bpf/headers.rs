@@ -26,7 +26,7 @@ pub(super) const SCRATCH: i16 = -8;
 pub(super) const FRAME: i16 = -24;
 const ETHERTYPE: i16 = FRAME + 12;
 
-/// Appends the search for the IP header of a frame, plain or in a unicast frame of batman-adv.
+/// Appends the search for the IP header of a frame, plain or in a frame of batman-adv.
 ///
 /// Registers: `R6` the packet, `R7` the offset of the IP header, `R8` its ethertype. The outer Ethernet header is at
 /// [`FRAME`]. Other and truncated frames jump to `out`.

@@ -1,4 +1,4 @@
-//! eBPF programs at an interface: CE marks with early drops, departure times, and counters of flows.
+//! eBPF programs at an interface: marks and drops, departure times, counters of flows.
 //!
 //! Files: `asm` assembles instructions, `program` loads and runs them by bpf(2), `hook` attaches them, `headers` is the
 //! part that finds the IP header; `rule` is the program that marks and `marker` sets its chances; `pace` is the program

@@ -121,7 +121,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
         Self::of_kind(BPF_MAP_TYPE_HASH, entries)
     }
 
-    /// Creates a map of about `entries`, in which a new key takes the place of the least recently used one.
+    /// Creates a map of about `entries` that drops the least recently used one for a new one.
     ///
     /// # Errors
     /// As [`Map::create`].

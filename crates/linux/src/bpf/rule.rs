@@ -191,7 +191,9 @@ fn choose(a: &mut Assembler, spacing: Spacing, chances: i32, counts: i32, out: L
     }
 }
 
-/// Sets the ECN field of the header at [`IP`], `R7` in the packet, to 11 and updates the checksum of IPv4 (RFC 1624).
+/// Sets the ECN field to 11 and updates the checksum of IPv4 (RFC 1624).
+///
+/// The header is at [`IP`] on the stack and at `R7` in the packet.
 pub(super) fn mark(a: &mut Assembler, out: Label) {
     let (v6, write) = (a.label(), a.label());
     // After this the packet is writable and contiguous, so that checksum and field change both or not at all.

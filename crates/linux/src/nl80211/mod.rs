@@ -159,7 +159,7 @@ pub struct Station {
     pub signal_average: Option<i8>,
     /// Last transmit rate.
     pub tx_rate: Option<BitRate>,
-    /// True if that is a rate of 802.11a, b or g, whose frames are not aggregated.
+    /// True if that is a rate of 802.11a, b or g, without aggregation.
     pub tx_legacy: bool,
     /// Last receive rate.
     pub rx_rate: Option<BitRate>,

@@ -8,7 +8,9 @@ use fairmesh_units::{FlowId, NodeId};
 
 use crate::{Header, Merge, SLOTS};
 
-/// Largest body of a message, in bytes: those of 250 less header, role, number, name and code.
+/// Largest body of a message, in bytes.
+///
+/// A message of 250 bytes also has a header, role, number, name and code.
 pub(super) const MAX_BODY: usize = 190;
 /// First byte of a message of the mechanism.
 pub(super) const OWN: u8 = 0;

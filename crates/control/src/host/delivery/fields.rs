@@ -270,8 +270,8 @@ mod tests {
             a.sent(at(0), NodeId(n), None);
         }
         let mut seen = std::collections::BTreeSet::new();
-        // Eight bytes each: 31 in a batch.
-        for _ in 0..4 {
+        // Eight bytes each: 23 in a batch.
+        for _ in 0..5 {
             seen.extend(pass(at(0), &mut a, &mut b).iter().filter_map(|f| f.to));
         }
         assert_eq!(seen.len(), 100);
