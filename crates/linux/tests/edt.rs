@@ -310,3 +310,51 @@ fn failures_and_foreign_objects_are_named() {
     let shown = g.path.gateway.sh("tc qdisc show dev mesh0");
     assert!(shown.contains("qdisc fq fa1:") && !shown.contains("htb"), "{shown}");
 }
+
+/// Promised in the specification: cost of a packet and time to install, in instructions.
+#[test]
+fn thousands_of_classes_cost_as_much_as_one() {
+    if !able("thousands_of_classes_cost_as_much_as_one") {
+        return;
+    }
+    let numbers: Vec<u16> = (1..=10_000).collect();
+    let measured = [1, 10_000].map(|classes| {
+        let path = Path::new();
+        // The mesh host drops packets as early as possible.
+        path.mesh.sh("ip route del local 10.2.0.0/16 dev lo");
+        path.mesh.sh("ip route add blackhole 10.2.0.0/16");
+        let mut homes: Vec<Subscriber> =
+            (1..=classes).map(|class| Subscriber::new(class, [])).collect();
+        for n in &numbers {
+            let at = usize::from(n % classes);
+            homes[at].prefixes.extend(subscriber(*n).prefixes.iter().take(1));
+        }
+        let start = Instant::now();
+        let mut g: Edt = Bench::with(path, homes, |l| l.delay_ms = 100);
+        let installed = start.elapsed();
+        g.set((1..=classes).map(|c| down(c, 100_000_000_000)).collect());
+        let socket = g.path.wired.udp(host());
+        let send = |count: u16| {
+            for n in 0..count {
+                // A step that does not divide their number.
+                let to = v4((u32::from(n) * 61 % 10_000) as u16 + 1, 9);
+                socket.send_to(&[0; 1400], to).unwrap();
+            }
+        };
+        send(10_000);
+        g.call(|p| p.renew().unwrap());
+        let start = Instant::now();
+        send(10_000);
+        let packet = start.elapsed().as_nanos() as f64 / 10_000.0;
+        println!("{classes} classes: installed in {installed:.2?}, {packet:.0} ns per packet");
+        let counters = g.sample();
+        let passed = counters.iter().filter(|c| c.slot.direction == Direction::Down);
+        assert_eq!(passed.map(|c| c.packets).sum::<u64>(), 20_000);
+        (installed, packet)
+    });
+    let [(_, one), (installed, many)] = measured;
+    if std::env::var_os("FAIRMESH_VM").is_some() {
+        assert!(many <= 1.05 * one, "{many} and {one} ns");
+        assert!(installed < Duration::from_secs(2), "{installed:?}");
+    }
+}
