@@ -200,9 +200,9 @@ impl Registry {
         read(&self.path(resource))
     }
 
-    /// Returns the runs that are registered in this namespace, each once, the newest first.
-    pub fn owners(&self) -> Vec<Owner> {
-        let begins = format!("{}-", self.namespace);
+    /// Returns the runs with a resource of a kind in this namespace, each once, the newest first.
+    pub fn owners(&self, kind: &str) -> Vec<Owner> {
+        let begins = format!("{}-{kind}-", self.namespace);
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let ours = entries.filter(|e| e.file_name().to_string_lossy().starts_with(&begins));
         let mut found: Vec<(std::time::SystemTime, Owner)> = ours
@@ -294,12 +294,13 @@ mod tests {
         claim.register(&first).unwrap();
         assert_eq!(registry.owner(&all[2]), Some(first.clone()));
         drop(claim);
-        assert_eq!(registry.owners(), std::slice::from_ref(&first));
+        assert_eq!(registry.owners("table"), std::slice::from_ref(&first));
         registry.claim(&all[..1], Duration::ZERO).unwrap().register(&second).unwrap();
         assert_eq!(registry.owner(&all[0]), Some(second.clone()));
-        assert_eq!(registry.owners().len(), 2);
+        assert_eq!(registry.owners("interface").len(), 2);
+        assert_eq!(registry.owners("table"), std::slice::from_ref(&first), "it claimed no table");
         std::fs::write(registry.path(&all[0]), "{").unwrap();
-        assert_eq!(registry.owners(), [first], "an unreadable registration is none");
+        assert_eq!(registry.owners("interface"), [first], "an unreadable registration is none");
     }
 
     #[test]

@@ -21,6 +21,16 @@ const ACCOUNTING: &str = "/proc/sys/net/netfilter/nf_conntrack_acct";
 const LEASES: [&str; 2] = ["/tmp/dhcp.leases", "/var/lib/misc/dnsmasq.leases"];
 /// Part of a home's bytes from which one flow counts as a tunnel.
 const TUNNEL_RATIO: f64 = 0.8;
+/// Part from which a UDP flow without a tunnel's port counts as one.
+const ALONE_RATIO: f64 = 0.95;
+/// Most other flows of a home behind such a tunnel; a home that plays or calls has more.
+const MOST_OTHERS: usize = 8;
+/// Least mean size of its packets in the busier direction, bytes; those of games and voice are smaller.
+const LARGE_PACKET: u64 = 700;
+/// Part of its bytes that each direction has at least: acknowledgements of a download.
+const BOTH_WAYS: u64 = 100;
+/// Least age of such a flow, in s, if the kernel shows it.
+const LONG: u64 = 600;
 /// Least bytes of a home for a verdict.
 const MIN_HOME_BYTES: u64 = 10_000_000;
 /// Ports on which one UDP flow is ordinary: QUIC and DNS.
@@ -72,6 +82,17 @@ struct Flow {
     ports: Option<[u16; 2]>,
     /// Bytes of both directions; `None`: the kernel does not count them.
     bytes: Option<u64>,
+    /// Packets and bytes of each direction, as far as counted.
+    ways: Vec<(u64, u64)>,
+    /// Age in seconds, with `net.netfilter.nf_conntrack_timestamp`.
+    age: Option<u64>,
+}
+
+/// A kind of tunnel; `sure`: its protocol or port is that of one.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+struct Tunnel {
+    kind: String,
+    sure: bool,
 }
 
 impl Flow {
@@ -84,15 +105,19 @@ impl Flow {
         let end = |key| values(key).next()?.parse().ok();
         let port = |key| values(key).next()?.parse().ok();
         let bytes: Vec<u64> = values("bytes").filter_map(|b| b.parse().ok()).collect();
+        let packets = values("packets").filter_map(|p| p.parse().ok());
+        let ways = packets.zip(bytes.iter().copied()).collect();
+        let age = values("delta-time").next().and_then(|age| age.parse().ok());
         let ports = port("sport").zip(port("dport")).map(|(a, b)| [a, b]);
         let bytes =
             (!bytes.is_empty()).then(|| bytes.iter().fold(0u64, |a, b| a.saturating_add(*b)));
-        Some(Flow { protocol, ends: [end("src")?, end("dst")?], ports, bytes })
+        Some(Flow { protocol, ends: [end("src")?, end("dst")?], ports, bytes, ways, age })
     }
 
     /// Returns the kind of tunnel that it may be; `None` for other flows.
-    fn tunnel(&self) -> Option<String> {
-        Some(match (self.protocol, self.ports) {
+    fn tunnel(&self) -> Option<Tunnel> {
+        let mut sure = true;
+        let kind = match (self.protocol, self.ports) {
             (4 | 41, _) => "IP in IP".to_owned(),
             (47, _) => "GRE".to_owned(),
             (50, _) => "ESP".to_owned(),
@@ -103,11 +128,46 @@ impl Flow {
                     Some(1701) => "L2TP".to_owned(),
                     Some(4789) => "VXLAN".to_owned(),
                     Some(_) => "WireGuard's port".to_owned(),
-                    None => format!("UDP port {}", ports[0].min(ports[1])),
+                    None if self.is_like_a_tunnel() => {
+                        sure = false;
+                        format!("UDP port {}", ports[0].min(ports[1]))
+                    }
+                    None => return None,
                 }
             }
             _ => return None,
-        })
+        };
+        Some(Tunnel { kind, sure })
+    }
+
+    /// True if it is long, has large packets, and bytes in both directions.
+    fn is_like_a_tunnel(&self) -> bool {
+        let [there, back] = self.ways[..] else { return false };
+        let (busy, other) = if there.1 >= back.1 { (there, back) } else { (back, there) };
+        self.age.is_none_or(|age| age >= LONG)
+            && busy.1 >= LARGE_PACKET.saturating_mul(busy.0.max(1))
+            && other.1.saturating_mul(BOTH_WAYS) >= busy.1
+    }
+}
+
+/// Flows of a home.
+#[derive(Default, Debug)]
+struct HomeFlows {
+    bytes: u64,
+    flows: usize,
+    /// The largest one that may be a tunnel, with its bytes.
+    tunnel: (u64, Tunnel),
+}
+
+impl HomeFlows {
+    fn ratio(&self) -> f64 {
+        self.tunnel.0 as f64 / self.bytes.max(1) as f64
+    }
+
+    /// True if one flow hides what is behind it.
+    fn is_hidden(&self) -> bool {
+        let alone = self.ratio() >= ALONE_RATIO && self.flows <= MOST_OTHERS + 1;
+        if self.tunnel.1.sure { self.ratio() >= TUNNEL_RATIO } else { alone }
     }
 }
 
@@ -138,8 +198,7 @@ fn tunnels_in(homes: &[(String, Vec<IpNet>)], text: &str, counted: bool) -> Find
                     and doctor again after some minutes";
         return finding(Verdict::Unknown, text.into());
     }
-    // All bytes, and the largest flow that may be a tunnel.
-    let mut sums: BTreeMap<usize, (u64, u64, String)> = BTreeMap::new();
+    let mut sums: BTreeMap<usize, HomeFlows> = BTreeMap::new();
     for flow in text.lines().filter_map(Flow::read) {
         let of = |net: &IpNet| flow.ends.iter().any(|end| net.contains(end));
         let most = homes.iter().enumerate().flat_map(|(i, (_, nets))| {
@@ -148,12 +207,12 @@ fn tunnels_in(homes: &[(String, Vec<IpNet>)], text: &str, counted: bool) -> Find
         let Some((_, home)) = most.max() else { continue };
         let bytes = flow.bytes.unwrap_or(0);
         let sum = sums.entry(home).or_default();
-        sum.0 = sum.0.saturating_add(bytes);
-        if let Some(kind) = flow.tunnel().filter(|_| bytes > sum.1) {
-            (sum.1, sum.2) = (bytes, kind);
+        (sum.bytes, sum.flows) = (sum.bytes.saturating_add(bytes), sum.flows + 1);
+        if let Some(tunnel) = flow.tunnel().filter(|_| bytes > sum.tunnel.0) {
+            sum.tunnel = (bytes, tunnel);
         }
     }
-    let known: Vec<_> = sums.iter().filter(|(_, s)| s.0 >= MIN_HOME_BYTES).collect();
+    let known: Vec<_> = sums.iter().filter(|(_, s)| s.bytes >= MIN_HOME_BYTES).collect();
     if known.is_empty() {
         let text = format!(
             "no home has {} MB in open flows: too little for a verdict on VPNs",
@@ -161,23 +220,24 @@ fn tunnels_in(homes: &[(String, Vec<IpNet>)], text: &str, counted: bool) -> Find
         );
         return finding(Verdict::Unknown, text);
     }
-    let ratio = |s: &(u64, u64, String)| s.1 as f64 / s.0 as f64;
     let hidden: Vec<String> = known
         .iter()
-        .filter(|(_, s)| ratio(s) >= TUNNEL_RATIO)
+        .filter(|(_, s)| s.is_hidden())
         .map(|(i, s)| {
-            format!(
-                "{} ({:.0} % of {} MB, {})",
-                homes[**i].0,
-                100.0 * ratio(s),
-                s.0 / 1_000_000,
-                s.2
-            )
+            let Tunnel { kind, sure } = &s.tunnel.1;
+            let only = if *sure {
+                String::new()
+            } else {
+                format!(", large packets both ways beside {} other flows", s.flows - 1)
+            };
+            let (part, sum) = (100.0 * s.ratio(), s.bytes / 1_000_000);
+            format!("{} ({part:.0} % of {sum} MB, {kind}{only})", homes[**i].0)
         })
         .collect();
     if hidden.is_empty() {
         let text = format!(
-            "none of {} homes with traffic has {:.0} % of its bytes in one flow of a tunnel",
+            "none of {} homes with traffic has {:.0} % of its bytes in one flow of a tunnel; one that looks like games, \
+             voice or QUIC would not be seen",
             known.len(),
             100.0 * TUNNEL_RATIO
         );
@@ -426,7 +486,7 @@ ipv4     2 unknown  50 599 src=10.50.0.1 dst=10.50.0.2 packets=3 bytes=3060 [UNR
         let bytes: Vec<_> = flows.iter().map(|f| f.bytes.unwrap()).collect();
         assert_eq!(bytes, [3072, 50_796, 142_800, 3060]);
         let kinds: Vec<_> = flows.iter().map(Flow::tunnel).collect();
-        let kind = |text: &str| Some(text.to_owned());
+        let kind = |text: &str| Some(Tunnel { kind: text.to_owned(), sure: true });
         assert_eq!(kinds, [kind("GRE"), None, kind("WireGuard's port"), kind("ESP")]);
         // As Linux writes it without accounting.
         let flow = Flow::read(&TABLE.lines().nth(2).unwrap().replace("bytes=71400", "")).unwrap();
@@ -456,6 +516,37 @@ ipv4     2 unknown  50 599 src=10.50.0.1 dst=10.50.0.2 packets=3 bytes=3060 [UNR
         assert_eq!(verdict(&beside, true).0, Verdict::Fine);
         assert_eq!(verdict(&much.replace("10.50", "10.60"), true).0, Verdict::Unknown, "no home");
         assert_eq!(tunnels_in(&[], &much, true).verdict, Verdict::Unknown);
+    }
+
+    /// On a port of no known tunnel, only a lone flow of large packets in both directions may be one.
+    #[test]
+    fn games_voice_and_quic_on_other_ports_are_not_tunnels() {
+        let verdict = |text: &str| tunnels_in(&homes(), text, true);
+        // 50 packets of 1428 bytes, a thousand times as many.
+        let scale = |size: u64| format!("packets=50000 bytes={}", 50_000 * size);
+        let alone = |down: u64, up: u64, more: &str| {
+            let line = TABLE.lines().nth(2).unwrap().replace("51820", "40000");
+            let line = line.replacen("packets=50 bytes=71400", &scale(up), 1);
+            line.replacen("packets=50 bytes=71400", &scale(down), 1) + more + "\n"
+        };
+        let vpn = verdict(&alone(1428, 300, ""));
+        assert_eq!(vpn.verdict, Verdict::Suspicious);
+        assert!(
+            vpn.text.contains("UDP port 40000, large packets both ways beside 0"),
+            "{}",
+            vpn.text
+        );
+        assert!(vpn.text.contains("if it is a VPN"), "{}", vpn.text);
+        let voice = verdict(&alone(214, 214, ""));
+        assert_eq!(voice.verdict, Verdict::Fine);
+        assert!(voice.text.contains("would not be seen"), "{}", voice.text);
+        assert_eq!(verdict(&alone(1428, 3, "")).verdict, Verdict::Fine, "one way");
+        assert_eq!(verdict(&alone(1428, 300, " delta-time=40")).verdict, Verdict::Fine, "new");
+        assert_eq!(verdict(&alone(1428, 300, " delta-time=4000")).verdict, Verdict::Suspicious);
+        // A download by QUIC, beside the many small flows of a home.
+        let many = TABLE.lines().nth(1).unwrap().to_owned() + "\n";
+        let home = alone(1428, 300, "") + &many.repeat(20);
+        assert_eq!(verdict(&home).verdict, Verdict::Fine);
     }
 
     /// Output of `ip -details -json link show` (iproute2 6.1), shortened.

@@ -155,6 +155,27 @@ fn misleading_names_are_rejected() {
     for name in ["", " ", "a\u{202e}b", "a\u{200b}b", "a\nb", "\u{feff}a", "a\u{e0041}"] {
         assert!(Nodes::default().node(name).is_none(), "{name:?}");
     }
+    assert!(Nodes::default().node(&"x".repeat(10_000)).is_none());
+    // Every form of source: a name or address of 10 kB, with quotes, slashes and control characters.
+    for bad in ["x".repeat(10_000), "a\u{7}\"/../'\n".repeat(1_000)] {
+        let json = serde_json::Value::from(bad.as_str()).to_string();
+        let map = format!(
+            r#"{{"type": "NetworkGraph", "nodes": [{{"id": {json}, "local_addresses": ["10.0.0.2"]}},
+            {{"id": "10.0.0.3", "label": {json}}}, {{"id": "10.0.0.4"}}], "links": [{{"source": {json}, "target": {json}}}]}}"#
+        );
+        let map = netjson::read(&map).unwrap();
+        assert!(map.homes.iter().all(|h| h.name.len() <= 64), "{:?}", map.homes);
+        assert!(map.omitted.of(Omission::Name) >= 1 && map.paths.is_empty());
+        let originators = format!(r#"[{{"orig_address": {json}, "neigh_address": {json}}}]"#);
+        assert!(batman::read(&originators, "[]").unwrap_or_default().homes.is_empty());
+        let routes = format!(r#"{{"routes": [{{"destination": {json}, "genmask": 32}}]}}"#);
+        assert!(olsr::read(&routes, "", "").unwrap().homes.is_empty());
+        let line = "add route 1 prefix 10.0.0.2/32 installed yes metric 96 refmetric 0";
+        let babel = babel::read(&format!("BABEL 1.0\nok\n{line} via {bad} id {bad}\nok\n"));
+        assert!(babel.unwrap().homes.iter().all(|h| h.name.len() <= 64));
+        let route = format!(r#"[{{"dst": {json}, "gateway": {json}, "protocol": "babel"}}]"#);
+        assert!(kernel::routes(&[&route], "", RoutesBy::Origin).unwrap().homes.is_empty());
+    }
     for name in ["roof 7", "Dachboden Süd", "屋顶", "крыша"] {
         assert!(Nodes::default().node(name).is_some(), "{name:?}");
     }
