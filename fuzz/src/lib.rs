@@ -4,6 +4,7 @@
 
 mod store;
 mod uci;
+mod untrusted;
 
 pub use store::store;
 pub use uci::uci;
@@ -82,6 +83,9 @@ pub fn gateway(bytes: &[u8]) {
         b't' => return headers(bytes),
         b's' => return state(&text),
         b'q' => return request(&text),
+        b'l' => return untrusted::libreqos(&text),
+        b'm' => return untrusted::router(bytes),
+        b'y' => return untrusted::history(bytes),
         b'h' => {
             if let http::Parsed::Complete(request) = http::Request::parse(bytes) {
                 assert!(request.body.len() <= bytes.len());

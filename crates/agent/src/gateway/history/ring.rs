@@ -222,7 +222,7 @@ impl Ring {
     pub fn store(&mut self, mut minute: Period) -> io::Result<()> {
         (minute.stamp.first, minute.stamp.last) = (self.next, self.next);
         self.minutes.append(&minute)?;
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         match self.hour.add(&minute) {
             Some(hour) => self.hours.append(&hour),
             None => Ok(()),

@@ -295,7 +295,7 @@ impl Summary {
         let mut notes = Vec::new();
         let wanted = self.until.saturating_sub(self.since);
         let seconds = u64::from(mesh.seconds);
-        if seconds * 100 < wanted * 95 {
+        if seconds.saturating_mul(100) < wanted.saturating_mul(95) {
             notes.push(format!(
                 "{} of {} are recorded; there is no verdict on the rest",
                 text::time(seconds),
@@ -306,10 +306,10 @@ impl Summary {
             notes.push(format!(
                 "no congestion could be seen for {}: the control set no limit, and neither [[neighbour]] nor round trips \
                  were known",
-                text::time(seconds - u64::from(mesh.visible))
+                text::time(seconds.saturating_sub(u64::from(mesh.visible)))
             ));
         }
-        let unconfirmed = |h: &&StarvedHome| 2 * h.confirmed_seconds < h.seconds;
+        let unconfirmed = |h: &&StarvedHome| h.confirmed_seconds.saturating_mul(2) < h.seconds;
         let n = self.starved.iter().filter(unconfirmed).count();
         if n > 0 {
             notes.push(format!(

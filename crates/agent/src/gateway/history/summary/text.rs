@@ -160,7 +160,7 @@ impl Summary {
     ///
     /// `None` if limits were in force while homes starved.
     pub fn change(&self) -> Option<String> {
-        let free = |h: &&StarvedHome| 2 * h.unlimited_seconds > h.seconds;
+        let free = |h: &&StarvedHome| h.unlimited_seconds.saturating_mul(2) > h.seconds;
         let (mut carried, mut due, mut n) = (u64::MAX, u64::MAX, 0);
         for h in self.starved.iter().filter(free) {
             n += 1;
