@@ -25,7 +25,7 @@ const TUNNEL_RATIO: f64 = 0.8;
 const ALONE_RATIO: f64 = 0.95;
 /// Most other flows of a home behind such a tunnel; a home that plays or calls has more.
 const MOST_OTHERS: usize = 8;
-/// Least mean size of its packets in the busier direction, bytes; those of games and voice are smaller.
+/// Least mean size of its packets in the busier direction, bytes: more than in games.
 const LARGE_PACKET: u64 = 700;
 /// Part of its bytes that each direction has at least: acknowledgements of a download.
 const BOTH_WAYS: u64 = 100;
@@ -518,7 +518,7 @@ ipv4     2 unknown  50 599 src=10.50.0.1 dst=10.50.0.2 packets=3 bytes=3060 [UNR
         assert_eq!(tunnels_in(&[], &much, true).verdict, Verdict::Unknown);
     }
 
-    /// On a port of no known tunnel, only a lone flow of large packets in both directions may be one.
+    /// On another port only a lone flow of large packets in both directions may be a tunnel.
     #[test]
     fn games_voice_and_quic_on_other_ports_are_not_tunnels() {
         let verdict = |text: &str| tunnels_in(&homes(), text, true);
