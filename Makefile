@@ -19,9 +19,12 @@ GATEWAY_TARGET ?= $(shell uname -m)-unknown-linux-musl
 GATEWAY_CPU = $(firstword $(subst -, ,$(GATEWAY_TARGET)))
 DEB_ARCH_x86_64 = amd64
 DEB_ARCH_aarch64 = arm64
+DEB_ARCH_armv7 = armel
+DEB_ARCH_mips = mips
 DEB_ARCH_mipsel = mipsel
-# Targets of the router builds of the daemon.
+# Targets of the daemon in make test; make packages and make dist build all, also armv7 and mips (big endian).
 ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl
+test-packages test-dist: export FAIRMESH_ROUTERS = $(ROUTERS)
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
 .PHONY: demo build build-experiments build-pages manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 dir=${CARGO_TARGET_DIR:-target}
 out=$dir/dist
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-routers=(x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl)
+mapfile -t routers < <(scripts/gateway.sh --list)
 
 say() { printf 'dist: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -103,7 +103,7 @@ for target in "${routers[@]}"; do
     pack "$name.tar.gz" "$work" "$name"
     packaging/openwrt/build.sh "$binary" "$out" "$processor" >/dev/null
     case $processor in
-    x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; *) arch=$processor ;;
+    x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; armv7) arch=armel ;; *) arch=$processor ;;
     esac
     DEB_ARCH=$arch packaging/deb/build.sh "$binary" "$out" >/dev/null
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the static daemon for every kind of router and runs it; builds the packages, installs, checks, runs and
 # purges them.
-#   scripts/packages.sh [TARGET...]   by default x86_64, aarch64 and mipsel
+#   scripts/packages.sh [TARGET...]   by default those of `scripts/gateway.sh --list`
 # Foreign binaries run under qemu-user. Steps that this machine cannot run are skipped with a line; with
 # FAIRMESH_NO_SKIP set, a skipped step is a failure. A target or qemu that cannot be fetched is always skipped.
 set -euo pipefail
@@ -36,10 +36,14 @@ try() { # try BINARY [EMULATOR]; fairmesh-node is beside it
 
 emulator() { # emulator TARGET: the emulator of its programs, empty for this processor
     [ "$1" = "$(uname -m)" ] && return 0
-    command -v "qemu-$1-static" || command -v "qemu-$1" || return 1
+    local name=${1/armv7/arm}
+    command -v "qemu-$name-static" || command -v "qemu-$name" || return 1
 }
 
-[ $# -gt 0 ] || set -- x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl
+if [ $# = 0 ]; then
+    mapfile -t targets < <(scripts/gateway.sh --list)
+    set -- "${targets[@]}"
+fi
 declare -A binaries
 for target in "$@"; do
     processor=${target%%-*}
@@ -122,7 +126,7 @@ if ! command -v dpkg-deb >/dev/null; then
 fi
 for processor in "${!binaries[@]}"; do
     case $processor in
-    x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; *) arch=$processor ;;
+    x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; armv7) arch=armel ;; *) arch=$processor ;;
     esac
     deb=$(DEB_ARCH=$arch packaging/deb/build.sh "${binaries[$processor]}" "$dir/debian")
     dpkg-deb --contents "$deb" > "$work/contents"
