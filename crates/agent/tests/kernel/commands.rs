@@ -136,14 +136,16 @@ impl Mesh {
         gateway.sh("sysctl -qw net.ipv4.ip_forward=1");
         let mesh = Mesh { interface, wired, gateway, nodes, client, radios };
         for ns in mesh.nodes.iter().chain([&mesh.client]) {
-            let ping = |n| format!("ip netns exec {} ping -q -c {n} -W 1 10.98.0.1", ns.name);
-            within(60, "the mesh", || {
-                let line = ping(1);
-                let words: Vec<&str> = line.split(' ').collect();
-                run(words[0], &words[1..]).unwrap().status.success()
-            });
+            within(60, "the mesh", || mesh.reaches(ns));
         }
         mesh
+    }
+
+    /// Sends a packet to the gateway; returns true if it responds.
+    fn reaches(&self, from: &Namespace) -> bool {
+        let line = format!("netns exec {} ping -q -c 1 -W 1 10.98.0.1", from.name);
+        let words: Vec<&str> = line.split(' ').collect();
+        run("ip", &words).unwrap().status.success()
     }
 
     /// Runs a command of the installed program on the gateway; returns exit code and output.
@@ -190,14 +192,9 @@ struct Home {
     macs: Vec<String>,
 }
 
-/// Runs init, check, run, apply and status, and stops the daemon.
-fn five_commands(mesh: &Mesh, kind: &str, source: &str, homes: &[Home]) {
-    let mut said = String::new();
-    std::fs::create_dir_all("/etc/fairmesh").unwrap();
-    let before = [1, 3].map(|n| mesh.rate(&mesh.radios[n]));
-    let (code, found) = mesh.fairmesh(&mut said, "init --json");
-    let found: Value = serde_json::from_str(&found).unwrap();
-    assert_eq!(code, 0, "{found}");
+/// Compares the homes of a survey.
+fn compare(mesh: &Mesh, homes: &[Home], found: &Value) {
+    assert_eq!(found["homes"].as_array().unwrap().len(), homes.len(), "{found}");
     for (home, seen) in homes.iter().zip(found["homes"].as_array().unwrap()) {
         assert_eq!(seen["name"], mesh.radios[home.radio], "{seen}");
         assert_eq!(seen["hops"], home.hops.map_or(Value::Null, Value::from), "{seen}");
@@ -216,6 +213,17 @@ fn five_commands(mesh: &Mesh, kind: &str, source: &str, homes: &[Home]) {
             "{seen}"
         );
     }
+}
+
+/// Runs init, check, run, apply and status, and stops the daemon.
+fn five_commands(mesh: &Mesh, kind: &str, source: &str, homes: &[Home]) {
+    let mut said = String::new();
+    std::fs::create_dir_all("/etc/fairmesh").unwrap();
+    let before = [1, 3].map(|n| mesh.rate(&mesh.radios[n]));
+    let (code, found) = mesh.fairmesh(&mut said, "init --json");
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(code, 0, "{found}");
+    compare(mesh, homes, &found);
     said.clear();
 
     let (code, out) = mesh.fairmesh(&mut said, &format!("init --output {CONFIG} --force"));
@@ -352,4 +360,28 @@ fn five_commands_with_80211s() {
         home(3, Some(1), vec!["10.98.0.4/32"], vec![own(3)]),
     ];
     five_commands(&mesh, "802.11s", "mesh paths of radio: 3 nodes, 8 addresses, ", &homes);
+    // The mesh point in a bridge, as on OpenWrt.
+    mesh.gateway.ip(&[
+        "link add br-lan type bridge",
+        "addr flush dev radio",
+        "link set radio master br-lan",
+        "addr add 10.98.0.1/24 dev br-lan",
+        "link set br-lan up",
+    ]);
+    for ns in mesh.nodes.iter().chain([&mesh.client]) {
+        within(60, "the bridge", || mesh.reaches(ns));
+    }
+    let mut found = String::new();
+    // Paths and neighbours of the bridge come with its first packets.
+    within(60, "the homes in the bridge", || {
+        let (code, text) = mesh.fairmesh(&mut String::new(), "init --json");
+        println!("{code}: {text}");
+        found = text;
+        code == 0 && found.contains("\"addresses\":8")
+    });
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let chosen = [&found["mesh"]["interface"], &found["source"]].map(|v| v.as_str().unwrap());
+    assert_eq!(chosen, ["br-lan", "mesh-paths"], "{found}");
+    compare(&mesh, &homes, &found);
+    assert_eq!(found["neighbours"].as_array().unwrap().len(), 2, "{found}");
 }

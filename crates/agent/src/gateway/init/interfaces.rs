@@ -12,6 +12,7 @@ use super::ask::Candidate;
 use super::{InterfaceChoice, Station, Survey};
 use crate::gateway::config::Subscriber;
 use crate::gateway::link_rates::with_ports;
+use crate::gateway::sources::mesh_point_names;
 
 /// Documentation addresses (RFC 5737, RFC 3849): their routes are the default routes.
 const DEFAULT_ROUTE_ADDRESSES: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
@@ -55,7 +56,7 @@ fn reached<'a>(netlink: &mut Netlink, links: &'a [Link], home: &Subscriber) -> O
 
 /// Returns interfaces that could lead to a mesh, with their radio modes.
 ///
-/// The uplink and ports of other interfaces are left out.
+/// The uplink and ports of other interfaces are left out; a bridge has the mode of a mesh point in it.
 pub(super) fn candidates(
     links: &[Link],
     wired: Option<&str>,
@@ -65,7 +66,8 @@ pub(super) fn candidates(
         Some(name) => l.name == name,
         None => l.up && l.name != "lo" && l.controller.is_none() && Some(l.name.as_str()) != wired,
     };
-    let mode = |name: &str| Nl80211::open(name).ok()?.mode().ok()?;
+    let mode =
+        |name: &str| Nl80211::open(mesh_point_names(links, name).first()?).ok()?.mode().ok()?;
     let of = |l: &Link| Some((Interface::new(&l.name).ok()?, mode(&l.name)));
     links.iter().filter(could).filter_map(of).collect()
 }

@@ -19,8 +19,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use fairmesh_linux::nl80211::{Nl80211, Proxied};
-use fairmesh_linux::{IpNet, MacAddr, command};
+use fairmesh_linux::netlink::Netlink;
+use fairmesh_linux::nl80211::{MeshPath, Nl80211, Proxied, RadioMode};
+use fairmesh_linux::{IpNet, MacAddr, command, link};
 
 pub use error::{FailedSource, SourceError};
 pub use paths::{Paths, Via};
@@ -173,10 +174,8 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
     let mut proxied: Option<Vec<Proxied>> = None;
     if discover.mesh_paths {
         let mut look = || {
-            let mut radio = Nl80211::open(mesh)?;
-            let paths = radio.paths()?;
-            let behind = proxied.insert(radio.proxied()?);
-            Ok(kernel::paths(&paths, behind))
+            let (paths, behind) = mesh_points(mesh)?;
+            Ok(kernel::paths(&paths, proxied.insert(behind)))
         };
         take("mesh paths", look());
     }
@@ -197,6 +196,30 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
         once(&mut s.macs);
     }
     discovery
+}
+
+/// Returns paths and proxied addresses of a mesh point, or of the mesh points in a bridge.
+fn mesh_points(name: &str) -> Result<(Vec<MeshPath>, Vec<Proxied>), SourceError> {
+    let (mut paths, mut behind) = (Vec::new(), Vec::new());
+    for radio in &mesh_point_names(&link::all(&mut Netlink::open()?)?, name) {
+        let mut radio = Nl80211::open(radio)?;
+        paths.extend(radio.paths()?);
+        behind.extend(radio.proxied()?);
+    }
+    Ok((paths, behind))
+}
+
+/// Returns the names of the mesh points in a bridge; the name itself if there are none.
+pub(crate) fn mesh_point_names(links: &[link::Link], name: &str) -> Vec<String> {
+    let is = |l: &link::Link| {
+        let mode = Nl80211::open(&l.name).and_then(|mut radio| radio.mode());
+        mode.is_ok_and(|mode| mode == Some(RadioMode::MeshPoint))
+    };
+    let bridge = links.iter().find(|l| l.name == name && l.kind.as_deref() == Some("bridge"));
+    let ports =
+        links.iter().filter(|l| l.controller.is_some() && l.controller == bridge.map(|b| b.index));
+    let names: Vec<String> = ports.filter(|l| is(l)).map(|l| l.name.clone()).collect();
+    if names.is_empty() { vec![name.to_owned()] } else { names }
 }
 
 /// Parses a text as JSON, unless it would fill the memory.
