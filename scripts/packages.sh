@@ -28,6 +28,19 @@ try() { # try BINARY [EMULATOR]; fairmesh-node is beside it
     # Status 1: the example's interfaces do not exist here.
     [ "$code" -le 1 ] || fail "$binary: check ended with $code: $(cat "$work/check")"
     grep -q '^ok   configuration: ' "$work/check" || fail "$binary: $(cat "$work/check")"
+    # Starts, responds, and ends in order; a foreign kernel interface below qemu-user lacks a part.
+    rm -rf "$work/node" && mkdir "$work/node"
+    (umask 077 && $emulator "${binary%/*}/fairmesh-node" key > "$work/node/key")
+    printf 'interfaces = ["lo"]\nrouting = "layer3"\nrate = "54 Mbit/s"\nkey = "%s/key"\n[paths]\nsocket = "%s/sock"\nstate = "%s"\n' \
+        "$work/node" "$work/node" "$work/node" > "$work/node/node.toml"
+    $emulator "${binary%/*}/fairmesh-node" run --config "$work/node/node.toml" 2> "$work/node/log" &
+    local node=$! answers=
+    for _ in $(seq 100); do
+        if $emulator "${binary%/*}/fairmesh-node" status --config "$work/node/node.toml" > "$work/node/status" 2> /dev/null; then answers=yes; break; fi
+        sleep 0.1
+    done
+    kill "$node"
+    wait "$node" && [ -n "$answers" ] || fail "${binary%/*}/fairmesh-node does not run: $(cat "$work/node/log")"
     printf 'mode = "maybe"\n' > "$work/wrong.toml"
     code=0
     $emulator "$binary" check --config "$work/wrong.toml" > "$work/wrong" 2>&1 || code=$?
@@ -73,7 +86,7 @@ for processor in "${!binaries[@]}"; do
     tar -xzf "$work/ipk/control.tar.gz" -C "$work/ipk"
     tar -xzf "$work/ipk/data.tar.gz" -C "$work/ipk/root"
     grep -qx "Architecture: $processor" "$work/ipk/control" || fail "$ipk: architecture"
-    for file in usr/bin/fairmesh-gateway usr/bin/fairmesh-node etc/init.d/fairmesh-gateway etc/config/fairmesh usr/lib/fairmesh/uci-to-toml.sh \
+    for file in usr/bin/fairmesh-gateway usr/bin/fairmesh-node etc/init.d/fairmesh-gateway etc/init.d/fairmesh-node etc/config/fairmesh usr/lib/fairmesh/uci-to-toml.sh \
         usr/share/doc/fairmesh-gateway/NOTICES.gz; do
         [ -e "$work/ipk/root/$file" ] || fail "$ipk: no $file"
     done
@@ -116,7 +129,10 @@ for unit in packaging/systemd/*.service; do
     fi
     systemd-analyze security --offline=yes "./$unit" > "$work/exposure"
     exposure=$(sed -n 's/.*Overall exposure level for .*: \([0-9.]*\) .*/\1/p' "$work/exposure")
-    awk -v e="$exposure" 'BEGIN { exit !(e != "" && e <= 1.5) }' || fail "$unit: exposure $exposure; expected at most 1.5: $(grep '^✗' "$work/exposure")"
+    # A mesh router loads programs that mark packets, and its neighbours have any address.
+    most=1.5
+    [ "${unit##*/}" != fairmesh-node.service ] || most=1.7
+    awk -v e="$exposure" -v m=$most 'BEGIN { exit !(e != "" && e <= m) }' || fail "$unit: exposure $exposure; expected at most $most: $(grep '^✗' "$work/exposure")"
     say "$unit: exposure $exposure of 10"
 done
 

@@ -14,7 +14,7 @@ chmod 755 "$root"
 
 install -Dm755 "$binary" "$root/usr/bin/fairmesh-gateway"
 install -Dm755 "${binary%/*}/fairmesh-node" "$root/usr/bin/fairmesh-node"
-for unit in fairmesh-gateway fairmesh-gateway-reset; do
+for unit in fairmesh-gateway fairmesh-gateway-reset fairmesh-node; do
     install -Dm644 "packaging/systemd/$unit.service" "$root/lib/systemd/system/$unit.service"
 done
 install -Dm644 packaging/examples/gateway.toml "$root/usr/share/doc/fairmesh-gateway/examples/gateway.toml"

@@ -16,7 +16,9 @@ trap 'rm -rf "$root"' EXIT
 
 install -Dm755 "$binary" "$root/data/usr/bin/fairmesh-gateway"
 install -Dm755 "${binary%/*}/fairmesh-node" "$root/data/usr/bin/fairmesh-node"
-install -Dm755 $files/fairmesh-gateway.init "$root/data/etc/init.d/fairmesh-gateway"
+for program in fairmesh-gateway fairmesh-node; do
+    install -Dm755 "$files/$program.init" "$root/data/etc/init.d/$program"
+done
 install -Dm600 $files/fairmesh.config "$root/data/etc/config/fairmesh"
 install -Dm755 $files/uci-to-toml.sh "$root/data/usr/lib/fairmesh/uci-to-toml.sh"
 install -Dm755 $files/rpcd.sh "$root/data/usr/libexec/rpcd/fairmesh"
@@ -31,6 +33,7 @@ ln -s /var/run/fairmesh/gateway.toml "$root/data/etc/fairmesh/gateway.toml"
 # The key of several gateways and the page's token survive an upgrade of the system.
 mkdir -p "$root/data/lib/upgrade/keep.d"
 echo /etc/fairmesh/peers.key > "$root/data/lib/upgrade/keep.d/fairmesh-gateway"
+printf '/etc/fairmesh/node.toml\n/etc/fairmesh/node.key\n' >> "$root/data/lib/upgrade/keep.d/fairmesh-gateway"
 echo /etc/fairmesh/page.token >> "$root/data/lib/upgrade/keep.d/fairmesh-gateway"
 
 mkdir -p "$root/control"
@@ -45,8 +48,8 @@ Installed-Size: $(du -sb "$root/data" | cut -f1)
 Description: fair shares at the gateway of a Wi-Fi mesh. As installed it is off.
 EOF
 # The service is enabled as on any install; the option in /etc/config/fairmesh keeps it from running.
-printf '#!/bin/sh\n[ -n "${IPKG_INSTROOT}" ] || /etc/init.d/fairmesh-gateway enable\nexit 0\n' > "$root/control/postinst"
-printf '#!/bin/sh\n[ -n "${IPKG_INSTROOT}" ] || { /etc/init.d/fairmesh-gateway disable; /etc/init.d/fairmesh-gateway stop; /usr/bin/fairmesh-gateway reset --fall-back --config /var/run/fairmesh/gateway.toml; } > /dev/null 2>&1\nexit 0\n' > "$root/control/prerm"
+printf '#!/bin/sh\n[ -n "${IPKG_INSTROOT}" ] || { /etc/init.d/fairmesh-gateway enable; /etc/init.d/fairmesh-node enable; }\nexit 0\n' > "$root/control/postinst"
+printf '#!/bin/sh\n[ -n "${IPKG_INSTROOT}" ] || { for s in fairmesh-gateway fairmesh-node; do /etc/init.d/$s disable; /etc/init.d/$s stop; done; [ ! -e /etc/fairmesh/node.toml ] || /usr/bin/fairmesh-node reset; /usr/bin/fairmesh-gateway reset --fall-back --config /var/run/fairmesh/gateway.toml; } > /dev/null 2>&1\nexit 0\n' > "$root/control/prerm"
 chmod 755 "$root/control/postinst" "$root/control/prerm"
 
 pack() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$1" -czf "$2" "${@:3}"; }

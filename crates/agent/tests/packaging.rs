@@ -330,3 +330,50 @@ fn procd_restarts_the_daemon_without_bound() {
     let (calls, _) = registered(0, 0);
     assert!(calls.iter().all(|c| c[0] != "open_instance" && c[0] != "set_param"), "{calls:?}");
 }
+
+/// Services of a mesh router beside those of a gateway, with folders that the commands know.
+#[test]
+fn routers_have_a_service_of_their_own() {
+    use clap::Parser;
+    use fairmesh_agent::node::args::{Cli, NodeCommand};
+    use fairmesh_agent::node::config::{KEY, PORT, SOCKET, STATE};
+    let read = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
+    let unit = read("systemd/fairmesh-node.service");
+    let has = |line: &str| assert!(unit.lines().any(|l| l == line), "no line {line}");
+    assert_eq!(Path::new(SOCKET).parent(), Some(Path::new("/run/fairmesh-node")));
+    has("RuntimeDirectory=fairmesh-node");
+    has("StateDirectory=fairmesh-node");
+    assert_eq!(STATE, "/var/lib/fairmesh-node");
+    has(&format!("LoadCredential=node.key:{KEY}"));
+    has(&format!("SocketBindAllow=udp:{PORT}"));
+    has("SystemCallFilter=bpf");
+    assert!(read("deb/build.sh").contains("fairmesh-gateway-reset fairmesh-node; do"));
+    for script in ["deb/prerm", "openwrt/build.sh"] {
+        assert!(read(script).contains("/usr/bin/fairmesh-node reset"), "{script}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let conf = folder.path().join("node.toml");
+    let start = |check: i32| {
+        let script = format!(
+            "for call in open_instance set_param close_instance; do \
+               eval \"procd_$call() {{ echo $call \\\"\\$@\\\"; }}\"; done; \
+             . {}; prog() {{ return {check}; }}; PROG=prog; CONF={}; start_service",
+            packaging("openwrt/files/fairmesh-node.init").display(),
+            conf.display()
+        );
+        let out = Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+        String::from_utf8(out.stdout).unwrap()
+    };
+    assert_eq!(start(0), "", "a gateway without a router's configuration");
+    std::fs::copy(packaging("examples/node.toml"), &conf).unwrap();
+    assert_eq!(start(2), "", "an invalid configuration");
+    for check in [0, 1] {
+        let calls = start(check);
+        assert!(calls.contains("set_param respawn 3600 5 0\n"), "{calls}");
+        let command = calls.lines().find_map(|l| l.strip_prefix("set_param command ")).unwrap();
+        let parsed = Cli::try_parse_from(command.split(' ')).unwrap().command;
+        let NodeCommand::Run(run) = parsed else { panic!("{command}") };
+        assert!(run.config == conf && !run.no_guard);
+    }
+}

@@ -160,11 +160,16 @@ impl Claim {
 
 impl Registry {
     /// Returns the registry of the calling thread's network namespace.
+    ///
+    /// It lies in the service manager's folder for the daemon (`RUNTIME_DIRECTORY`) if there is one: dynamic users of
+    /// two services share no folder. A queue of the other service is another program's then, and stays.
     pub fn here() -> Registry {
         // OpenWrt has only /var/run.
         let run = if Path::new("/run").is_dir() { "/run" } else { "/var/run" };
+        let given = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
+        let folder = given.filter(|f| f.is_absolute() && f.is_dir());
         let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |m| m.ino());
-        Registry { folder: Path::new(run).join("fairmesh"), namespace }
+        Registry { folder: folder.unwrap_or_else(|| Path::new(run).join("fairmesh")), namespace }
     }
 
     /// Returns a registry in a folder of a test's own.

@@ -20,6 +20,7 @@ use crate::gateway::peers::{
     Change, Datagram, Exchange, MAX_DATAGRAM, PeersReport, Received, SendProblem,
 };
 use crate::key::Key;
+use crate::node;
 
 /// Most datagrams read within a second from all peers; the kernel drops the rest.
 const MAX_READ: u32 = 1000;
@@ -60,12 +61,10 @@ pub fn read_key(configured: &Path) -> Result<Key, KeyError> {
 ///
 /// A service manager that provides it as a credential has its own folder for it.
 fn key_path(configured: &Path, credentials: Option<PathBuf>) -> PathBuf {
-    let credential =
-        credentials.map(|folder| folder.join("peers.key")).filter(|file| file.exists());
-    match credential {
-        Some(file) if configured == Path::new(KEY) => file,
-        _ => configured.to_owned(),
-    }
+    let usual = [KEY, node::config::KEY].map(Path::new).contains(&configured);
+    let name = configured.file_name().filter(|_| usual);
+    let credential = credentials.zip(name).map(|(folder, name)| folder.join(name));
+    credential.filter(|file| file.exists()).unwrap_or_else(|| configured.to_owned())
 }
 
 /// Returns a new key in the form of its file.
@@ -304,6 +303,10 @@ mod tests {
         assert_eq!(key_path(Path::new(KEY), credentials()), folder.path().join("peers.key"));
         assert_eq!(key_path(Path::new("/a/key"), credentials()), Path::new("/a/key"));
         assert_eq!(key_path(Path::new(KEY), None), Path::new(KEY));
+        let of_node = Path::new(node::config::KEY);
+        assert_eq!(key_path(of_node, credentials()), of_node, "a credential of another name");
+        std::fs::write(folder.path().join("node.key"), "").unwrap();
+        assert_eq!(key_path(of_node, credentials()), folder.path().join("node.key"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::gateway::config::{ConfigError, Mode, read_file, text};
 /// Default path of the configuration.
 pub const FILE: &str = "/etc/fairmesh/node.toml";
 /// Default path of the control socket.
-pub const SOCKET: &str = "/run/fairmesh/node.sock";
+pub const SOCKET: &str = "/run/fairmesh-node/node.sock";
 /// Default folder of the state.
 pub const STATE: &str = "/var/lib/fairmesh-node";
 /// Default path of the key that all routers share.
