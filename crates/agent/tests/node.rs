@@ -86,7 +86,10 @@ fn three_routers_find_their_neighbours_and_limit_their_own_traffic() {
     middle.eventually("the guard", || (blast(&own, &sink, 150) == 150).then_some(()));
     assert_eq!(blast(&forwarded, &sink, 150), 150);
     middle.eventually("the removal", || (middle.qdiscs() == before).then_some(()));
-    assert!(!middle.ns.sh("nft list ruleset").contains("fairmesh"), "rules are gone");
+    // The guard removes queues first.
+    middle.eventually("the end of the rules", || {
+        (!middle.ns.sh("nft list ruleset").contains("fairmesh")).then_some(())
+    });
     // Neighbours find that it is gone, and find it again in its next run.
     let gone = |s: &Value| Router::senders(s).is_empty();
     far.wait("the end of the neighbour", gone);

@@ -218,7 +218,12 @@ impl Path {
 
     /// Starts a stream to a subscriber.
     pub fn stream(&self, subscriber: usize, mbps: f64) -> Stream {
-        let to = format!("{}.{subscriber}.1:500{subscriber}", self.homes);
+        self.stream_to(subscriber, 5000 + subscriber as u16, mbps)
+    }
+
+    /// The same to a port.
+    pub fn stream_to(&self, subscriber: usize, port: u16, mbps: f64) -> Stream {
+        let to = format!("{}.{subscriber}.1:{port}", self.homes);
         let sink = self.subs.udp(&to);
         // No loss is due to a receiver that was not scheduled.
         setsockopt(&sink, sockopt::RcvBufForce, &(16 << 20)).unwrap();

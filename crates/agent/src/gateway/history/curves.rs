@@ -59,7 +59,7 @@ pub struct Curves {
     /// Recorded time of each slot, in s.
     covered: Vec<f32>,
     homes: BTreeMap<String, [Vec<Cell>; 2]>,
-    /// True if there are more than [`MOST`] homes.
+    /// True if there are more homes than one answer has.
     pub more: bool,
 }
 
