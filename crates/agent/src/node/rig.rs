@@ -21,6 +21,8 @@ use crate::gateway::config::Mode;
 
 /// Decisions that `why` shows.
 const MAX_DECISIONS: usize = 64;
+/// Least time between two reads of the same counters.
+const MIN_SAMPLE_INTERVAL: Span = Span::from_millis(40);
 /// Most bodies that wait for a message.
 const MAX_BODIES: usize = 16;
 
@@ -125,6 +127,8 @@ pub struct Rig<M> {
     pub reached: BTreeMap<MacAddr, usize>,
     /// True while packets of homes are counted.
     pub counting: bool,
+    /// Time of the last sample of each kind.
+    sampled: BTreeMap<EventKind, Time>,
     /// The flows that pass.
     pub passing: Passing,
     /// Classes of flows that enter the mesh here, once the mechanism has some.
@@ -154,6 +158,7 @@ impl<M: Machine> Rig<M> {
             shares: None,
             reached: BTreeMap::new(),
             counting: false,
+            sampled: BTreeMap::new(),
             passing: Passing::default(),
             flows: None,
             bodies: VecDeque::new(),
@@ -177,7 +182,7 @@ impl<M: Machine> Rig<M> {
             self.machine.unmark();
         }
         self.bodies.clear();
-        self.passing = Passing::default();
+        (self.passing, self.sampled) = (Passing::default(), BTreeMap::new());
         if std::mem::take(&mut self.counting) {
             let _ = self.machine.count_flows(&[], &[]);
         }
@@ -451,7 +456,14 @@ impl<M: Machine> Rig<M> {
 }
 
 impl<M: Machine> Node for Rig<M> {
-    fn sample(&mut self, _: Time, kind: EventKind, samples: &mut Samples<'_>) {
+    fn sample(&mut self, now: Time, kind: EventKind, samples: &mut Samples<'_>) {
+        // A mechanism that samples queues every few milliseconds needs counters less often, and they cost more.
+        if kind != EventKind::QueueSamples {
+            if self.sampled.get(&kind).is_some_and(|at| now.since(*at) < MIN_SAMPLE_INTERVAL) {
+                return;
+            }
+            self.sampled.insert(kind, now);
+        }
         match kind {
             EventKind::Counters => {
                 if let Some(c) = self.local() {
