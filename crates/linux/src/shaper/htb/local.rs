@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::find::{Root, survey};
 use super::place::Place;
 use super::tree::Port;
-use super::{build, find, ids};
+use super::{build, find, ids, leaves};
 use crate::error::Error;
 use crate::link::{self, Link};
 use crate::netlink::{Batch, Netlink};
@@ -194,12 +194,21 @@ impl LocalShaper {
         }
         let mut batch = Batch::new();
         self.port.next_hop(&mut batch, number, rate.map(|r| self.frames(r)), self.burst);
-        if !self.flows.contains(&number) {
-            self.port.leaf(&mut batch, number, LeafKind::Pfifo, packets);
-        }
         let refused = self.netlink.apply(&mut batch)?;
         let what = "changing a flow's limit";
         self.port.refused(refused, what).map_err(|e| self.port.gone_or(e))?;
+        if !self.flows.contains(&number) {
+            // TCP makes packets of many frames (GSO); sent whole, one fills the radio's queue.
+            let bytes = packets.saturating_mul(self.port.mtu + u32::from(self.port.header));
+            let (netlink, port) = (&mut self.netlink, &self.port);
+            match leaves::put(netlink, port, number, LeafKind::Bfifo, bytes) {
+                Err(e) if e.errno() == Some(libc::ENOENT) => {
+                    leaves::put(netlink, port, number, LeafKind::Pfifo, packets)
+                }
+                other => other,
+            }
+            .map_err(|e| self.port.gone_or(e))?;
+        }
         self.flows.insert(number);
         Ok(self.port.class(number).0)
     }
