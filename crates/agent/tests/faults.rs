@@ -555,18 +555,18 @@ fn far_killed(mesh: &mut Mesh) {
 
 fn flood(mesh: &mut Mesh) {
     let outsider = mesh.outsider();
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     mesh.eventually("messages", |_| {
         let mut buffer = [0; 300];
         while let Ok(n) = outsider.recv(&mut buffer) {
-            heard.push(buffer[..n].to_vec());
+            received.push(buffer[..n].to_vec());
         }
-        heard.len() > 6
+        received.len() > 6
     });
     let end = Instant::now() + Duration::from_secs(2);
     while Instant::now() < end {
         for _ in 0..200 {
-            let mut bytes = heard[mesh.rng.below(heard.len() as u32) as usize].clone();
+            let mut bytes = received[mesh.rng.below(received.len() as u32) as usize].clone();
             match mesh.rng.below(5) {
                 0 => {}
                 1 => bytes.truncate(mesh.rng.below(bytes.len() as u32) as usize),

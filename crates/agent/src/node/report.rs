@@ -272,7 +272,7 @@ pub fn why_text(w: &Why) -> String {
             let _ = writeln!(out, "{}", limit_text(limit));
         }
         (None, None) => {
-            let _ = writeln!(out, "{} has set no limit", w.control);
+            let _ = writeln!(out, "{} has set no limit of all local traffic", w.control);
         }
     }
     for d in w.decisions.iter().rev() {

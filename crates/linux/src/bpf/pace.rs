@@ -6,7 +6,17 @@
 use super::asm::{AsmError, Assembler, Helper, If, Instruction, Op};
 use super::asm::{Reg::*, Width::*};
 use super::headers::{ETH_P_BATMAN, wire};
+use super::hook::{FilterName, Way};
 use super::rule::{CONTINUE, DROP};
+
+/// Names of the filter.
+pub(crate) const FILTER: FilterName = FilterName {
+    name: "fairmesh-pace",
+    on_ours: "fairmesh-pace+clsact",
+    prio: 0xfa1,
+    what: "the program that limits subscribers",
+    way: Way::Out,
+};
 
 /// Words of a class's record.
 pub(crate) const WORDS: usize = 8;

@@ -8,6 +8,7 @@ mod airtime;
 mod choice;
 mod edt;
 mod htb;
+pub(crate) mod ids;
 pub(crate) mod layout;
 mod rules;
 pub(crate) mod slot;

@@ -6,7 +6,7 @@ use crate::netlink::Netlink;
 use crate::nft::{self, Maps, Rules};
 use crate::tc::Handle;
 
-use super::htb::ids;
+use super::ids;
 
 /// Rules in force.
 #[derive(Debug)]

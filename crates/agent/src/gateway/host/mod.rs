@@ -15,7 +15,6 @@ use fairmesh_units::{Span, Time};
 use crate::gateway::config::{Config, Subscriber, UNMAPPED};
 use crate::gateway::governor::{Governor, Sanity, Suspension, direction_name};
 use crate::gateway::journal::Level;
-use crate::gateway::report;
 use crate::gateway::signs::{Reader, SharedReader};
 
 /// First wait before a failed operation is repeated.
@@ -108,6 +107,14 @@ pub struct Host<P> {
     /// True if echo probes may be sent.
     pub probing: bool,
     now: Time,
+}
+
+/// Returns the queue in every class, for messages.
+pub fn leaf(installed: &Installed) -> String {
+    match installed.shaper {
+        ShaperKind::Htb => installed.leaf.to_string(),
+        ShaperKind::Edt => format!("{} by departure times (edt)", installed.leaf),
+    }
 }
 
 impl<P: Shaper> Host<P> {
@@ -251,7 +258,7 @@ impl<P: Shaper> Host<P> {
                 self.phase = Phase::Running;
                 (self.failed_samples, self.resample_at) = (0, Some(now));
                 (self.failed_renewals, self.renewed) = (0, now);
-                let leaf = report::leaf(&installed);
+                let leaf = leaf(&installed);
                 let how = if installed.adopted { "taken over" } else { "installed" };
                 let n = self.governor.subscribers().count();
                 self.note(Level::Info, "shaping.installed", || {

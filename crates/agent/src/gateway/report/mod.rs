@@ -2,7 +2,7 @@
 
 mod text;
 
-use fairmesh_linux::{Classifier, Installed, Shaper, ShaperKind};
+use fairmesh_linux::{Classifier, Shaper};
 use fairmesh_units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::gateway::governor::{
     direction_name, rates,
 };
 use crate::gateway::history::HistoryReport;
-use crate::gateway::host::{Host, Phase};
+use crate::gateway::host::{self, Host, Phase};
 use crate::gateway::peers::PeersReport;
 use crate::gateway::signs::{DirectionSignsReport, SignsReport};
 use crate::gateway::sources::{Omissions, SourceReport};
@@ -356,14 +356,6 @@ pub struct Beside {
     pub history: Option<HistoryReport>,
 }
 
-/// Returns the queue in every class, for messages.
-pub fn leaf(installed: &Installed) -> String {
-    match installed.shaper {
-        ShaperKind::Htb => installed.leaf.to_string(),
-        ShaperKind::Edt => format!("{} by departure times (edt)", installed.leaf),
-    }
-}
-
 /// Returns the state of the daemon.
 pub fn status<P: Shaper>(host: &Host<P>, now: Time, beside: Beside) -> Status {
     let Beside { peers, signs, history } = beside;
@@ -385,7 +377,7 @@ pub fn status<P: Shaper>(host: &Host<P>, now: Time, beside: Beside) -> Status {
         faults: host.faults(),
         doubts: host.doubts(),
         released_because: released,
-        leaf: host.installed.as_ref().map(leaf),
+        leaf: host.installed.as_ref().map(host::leaf),
         classifiers: host.installed.as_ref().map(|i| i.classifier),
         uptime_seconds: now.as_secs_f64(),
         aggregate_bits_per_second: aggregate.wanted.map(|r| r.0),

@@ -21,7 +21,6 @@ use super::htb::find::{self, Root};
 use super::htb::{build, foreign, sides};
 use super::rules::RulesInForce;
 use super::*;
-use crate::bpf::hook::{FilterName, Way};
 use crate::link;
 use crate::netlink::Netlink;
 use crate::nft;
@@ -29,15 +28,6 @@ use crate::tc::Handle;
 use crate::tc::foreign::EGRESS;
 use pace::Pace;
 use port::Port;
-
-/// Names of the filter.
-pub(super) const FILTER: FilterName = FilterName {
-    name: "fairmesh-pace",
-    on_ours: "fairmesh-pace+clsact",
-    prio: 0xfa1,
-    what: "the program that limits subscribers",
-    way: Way::Out,
-};
 
 /// Field of packets that carries the class.
 ///

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use nix::time::{ClockId, clock_gettime};
 
-use super::FILTER;
 use super::pace::Pace;
 use crate::bpf::hook::Attached;
-use crate::bpf::pace::{self, Numbers};
+use crate::bpf::pace::{self, FILTER, Numbers};
 use crate::bpf::program::{Array, Program};
 use crate::error::Error;
 use crate::link::{self, Link};
 use crate::netlink::Netlink;
-use crate::shaper::htb::ids;
+use crate::shaper::ids;
 use crate::shaper::{ClassCounters, ClassId, Layout, Slot};
 use crate::tc::stats::{Dumped, Stats};
 use crate::tc::{Handle, Head, fq};

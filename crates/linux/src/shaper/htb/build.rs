@@ -200,7 +200,7 @@ pub(in crate::shaper) fn clear(
 
 /// Removes the filter that sets departure times, which lifts its limits.
 fn detach(netlink: &mut Netlink, link: &Link) -> Result<(), Error> {
-    crate::bpf::hook::remove(netlink, link, &crate::shaper::edt::FILTER).map(drop)
+    crate::bpf::hook::remove(netlink, link, &crate::bpf::pace::FILTER).map(drop)
 }
 
 /// Returns an interface with our tree on it, all classes in that of the root.

@@ -66,8 +66,7 @@ pub(in crate::shaper) fn filters_on(
                 parent => format!("tc filter show dev {} parent {parent}", name),
             };
             let classified = parent != EGRESS;
-            if !classified && filter.prio == crate::shaper::edt::FILTER.prio && filter.kind == "bpf"
-            {
+            if !classified && filter.prio == crate::bpf::pace::FILTER.prio && filter.kind == "bpf" {
                 continue;
             }
             let named = filter.class.filter(|_| classified).unwrap_or(Handle::NONE);

@@ -26,6 +26,7 @@ pub(super) mod sides;
 mod tree;
 mod trial;
 
+pub(crate) use super::ids;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairmesh_units::BitRate;
@@ -40,20 +41,6 @@ use crate::tc::{Handle, Head, filter};
 use leaves::ClassParameters;
 use place::Place;
 use tree::Port;
-
-/// Minor numbers of our own classes, beyond subscribers'.
-pub(crate) mod ids {
-    /// Unmapped traffic.
-    pub const UNMAPPED: u16 = 0xfff0;
-    /// Routing and management.
-    pub const BYPASS: u16 = 0xfff1;
-    /// Test frames of a classifier; only during installation.
-    pub const PROBE: u16 = 0xfff2;
-    /// All subscribers: the parent of their classes.
-    pub const AGGREGATE: u16 = 0xfffe;
-    /// Handle of the leaf of the subscriber whose number is the root's.
-    pub const SPARE_LEAF: u16 = 0xfff9;
-}
 
 /// Classes that are created between two heartbeats.
 const BATCH_CLASSES: usize = 500;
