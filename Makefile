@@ -28,7 +28,7 @@ test-packages test-dist: export FAIRMESH_ROUTERS = $(ROUTERS)
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
 .PHONY: demo build build-experiments build-pages manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
-	test-language test-lint test-minimum test-dependencies test-example test-kernel test-python test-ui test-dist dist wheel site test-site tested check bench bench-ns3 validate-ns2 clean
+	test-language test-lint test-minimum test-dependencies test-example test-kernel test-python test-ui test-dist dist wheel site test-site tested alone check bench bench-ns3 validate-ns2 clean
 
 demo:
 	@scripts/setup.sh build
@@ -162,10 +162,16 @@ test-dependencies:
 tested: test-programs packages-build test-release test-kernels test-packages test-language test-lint test-minimum test-dependencies test-example test-site test-python test-ui test-dist
 
 # Three jobs at a time: linking a release takes one core for minutes, and tests wait for the kernel.
-# Emulation in real time runs last and alone.
+# Emulation in real time runs last and alone. scripts/parts.py measures the recipes and prints their times at the end.
+test: export FAIRMESH_PARTS = $(abspath $(TARGET_DIR))/parts.txt
 test:
 	@scripts/setup.sh test
-	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=line tested
+	@mkdir -p $(TARGET_DIR) && rm -f $(FAIRMESH_PARTS)
+	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=line SHELL=$(abspath scripts/parts.py) '.SHELLFLAGS=$$@' tested alone; \
+		code=$$?; scripts/parts.py; exit $$code
+
+# Last, with nothing beside it.
+alone: tested
 	CARGO="$(CARGO)" scripts/tests.py --built --alone
 
 bench: build-experiments

@@ -8,8 +8,9 @@ Many of them wait for the kernel more than they compute.
     scripts/tests.py --build   only builds them
     --built                    what --build has built last is run as it is: cargo may have other things to do
 
-Each program's output is printed whole when it ends, with the harness' own summary and the time it took; those
-that failed are named at the end. CARGO: the cargo to use; FAIRMESH_TESTS: programs at a time (2).
+Each program's output is printed whole when it ends, with the harness' own summary, the time that passed and the
+processor time of the program and its children; the ten most expensive and those that failed are named at the end.
+CARGO: the cargo to use; FAIRMESH_TESTS: programs at a time (2).
 """
 
 import concurrent.futures
@@ -74,12 +75,25 @@ def run(program, told):
     env.pop("MAKEFLAGS", None)
     begin = time.monotonic()
     command = [path, "--quiet"] if path else [CARGO, "test", "--quiet", "--workspace", "--doc"]
-    done = subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+        output = child.stdout.read()
+        # Popen.wait() returns no usage.
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    wall, cpu = time.monotonic() - begin, usage.ru_utime + usage.ru_stime
     with told:
-        print(f"\ntests: {package} {name}, {time.monotonic() - begin:.0f} s", flush=True)
-        sys.stdout.buffer.write(done.stdout)
+        print(f"\ntests: {package} {name}, {wall:.0f} s, {cpu:.0f} s of processor time", flush=True)
+        sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
-    return done.returncode
+    return child.returncode, wall, cpu
+
+
+def most_expensive(ended):
+    """Print the ten programs with the most processor time, and the sum over all."""
+    print("\ntests: the most expensive programs: processor time and time that passed, s")
+    for (package, name, *_), (_, wall, cpu) in sorted(ended, key=lambda e: -e[1][2])[:10]:
+        print(f"{cpu:7.0f} {wall:7.0f}  {package} {name}")
+    print(f"{sum(cpu for _, (_, _, cpu) in ended):7.0f} {sum(wall for _, (_, wall, _) in ended):7.0f}  all {len(ended)}", flush=True)
 
 
 def main():
@@ -100,8 +114,9 @@ def main():
     at_once = 1 if alone else int(os.environ.get("FAIRMESH_TESTS", "2"))
     told = threading.Lock()
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        codes = list(pool.map(lambda p: run(p, told), chosen))
-    failed = [f"{p[0]} {p[1]} (ended with {code})" for p, code in zip(chosen, codes) if code != 0]
+        ended = list(zip(chosen, pool.map(lambda p: run(p, told), chosen)))
+    most_expensive(ended)
+    failed = [f"{p[0]} {p[1]} (ended with {code})" for p, (code, _, _) in ended if code != 0]
     if failed:
         sys.exit("tests: FAILED: " + ", ".join(failed))
 
