@@ -136,7 +136,7 @@ impl Host {
     }
 
     fn event<'a>(&mut self, body: &'a mut [u8]) -> Event<'a> {
-        match self.rng.below(17) {
+        match self.rng.below(18) {
             0 => Event::Counters(Counters {
                 class: self.class(),
                 bytes: self.count(),
@@ -231,6 +231,18 @@ impl Host {
                     bytes: self.count(),
                 })
             }
+            16 => Event::Neighbours(match self.rng.below(3) {
+                0 => &[],
+                1 => const { &[Neighbour::new(NodeId(2), BitRate(1), BitRate(0))] },
+                _ => {
+                    const {
+                        &[
+                            Neighbour::new(NodeId(9), BitRate(6_000_000), BitRate(4_000_000)),
+                            Neighbour::new(NodeId(1), BitRate(u64::MAX), BitRate(u64::MAX)),
+                        ]
+                    }
+                }
+            }),
             14 => Event::PathSigns(
                 fairmesh_control::PathSigns::new(self.flow())
                     .with_awaited(u64::from(self.rng.below(100_000)))

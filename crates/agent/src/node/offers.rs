@@ -46,7 +46,7 @@ impl Probe {
 /// In mode "observe" actions are only recorded, so that those count that the routing permits. In mode "apply" those
 /// count that this program carries out.
 pub fn offers(config: &Config, probe: Probe) -> Offers {
-    let mut events = vec![EventKind::Counters, EventKind::Messages];
+    let mut events = vec![EventKind::Counters, EventKind::Messages, EventKind::Neighbours];
     if probe.stations {
         events.push(EventKind::Stations);
         if config.role == Role::Gateway {

@@ -94,6 +94,8 @@ impl FlowClasses {
 /// Airtime of the packets to one next hop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HopShare {
+    /// Its number.
+    pub node: NodeId,
     /// Position of the mesh interface.
     pub interface: usize,
     /// Share of the airtime that the mechanism has decided on.
@@ -276,7 +278,7 @@ impl<M: Machine> Rig<M> {
         let shares = self.shares.get_or_insert_default();
         shares.applied = applied;
         let first = !shares.hops.values().any(|h| h.interface == at);
-        shares.hops.insert(mac, HopShare { interface: at, share, rate: None });
+        shares.hops.insert(mac, HopShare { node, interface: at, share, rate: None });
         shares.estimates.set(mac, share);
         if applied {
             let interface = &self.config.interfaces[at];
@@ -286,6 +288,17 @@ impl<M: Machine> Rig<M> {
             let set = installed.and_then(|()| self.machine.set_hops(interface, &[(mac, None)]));
             self.act(set);
         }
+    }
+
+    /// Ends the class of a next hop.
+    fn end_hop(&mut self, node: NodeId) {
+        let Some(shares) = &mut self.shares else { return };
+        // Its number may be forgotten already.
+        let Some((&mac, _)) = shares.hops.iter().find(|(_, h)| h.node == node) else { return };
+        shares.estimates.forget(mac);
+        let Some(hop) = shares.hops.remove(&mac).filter(|_| shares.applied) else { return };
+        let set = self.machine.set_hops(&self.config.interfaces[hop.interface], &[(mac, None)]);
+        self.act(set);
     }
 
     /// Returns the changes of the flows that pass.
@@ -527,6 +540,7 @@ impl<M: Machine> Node for Rig<M> {
                 self.set_flow(flow, |class| class.marks = probability);
             }
             Action::Remove { class: Class::Flow(flow) } => self.end_flow(flow),
+            Action::Remove { class: Class::Link(node) } => self.end_hop(node),
             Action::SetAirtime { class: Class::Link(node), share } => {
                 let mac = self.numbers.mac(node);
                 let Some((shares, mac)) = self.shares.as_mut().zip(mac) else { return };

@@ -43,8 +43,10 @@ const RETRY_INTERVAL: Span = Span::from_secs(5);
 ///
 /// Management frames have basic rates.
 const MIN_PACKETS: u32 = 20;
-/// Change of a link's capacity from which the mechanism is started again.
-const CAPACITY_CHANGE: f64 = 0.5;
+/// Relative change of a link's capacity from which the mechanism is informed.
+const CAPACITY_CHANGE: f64 = 0.1;
+/// The same, for a mechanism that has to be started again.
+const LARGE_CAPACITY_CHANGE: f64 = 0.5;
 
 /// An event from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,19 +81,35 @@ struct Basis {
 }
 
 impl Basis {
-    /// True if the mechanism must be started again.
-    fn differs(&self, other: &Basis) -> bool {
-        let rest = |b: &Basis| (b.probe, b.gateway, b.uplink, b.neighbours.len());
+    /// True if anything but the neighbours differs.
+    fn moved(&self, other: &Basis) -> bool {
+        let rest = |b: &Basis| (b.probe, b.gateway, b.uplink);
+        rest(self) != rest(other)
+    }
+
+    /// True if the neighbours differ, or the capacity of a link by more than a part.
+    fn differs(&self, other: &Basis, part: f64) -> bool {
         let far = |a: BitRate, b: BitRate| {
             let (a, b) = (a.0.max(1) as f64, b.0.max(1) as f64);
-            (a / b).max(b / a) > 1.0 + CAPACITY_CHANGE
+            (a / b).max(b / a) > 1.0 + part
         };
-        rest(self) != rest(other)
+        self.neighbours.len() != other.neighbours.len()
             || self
                 .neighbours
                 .iter()
                 .zip(&other.neighbours)
                 .any(|(a, b)| (a.0, a.1) != (b.0, b.1) || far(a.3, b.3))
+    }
+
+    /// Returns the neighbours; one that is reached over two interfaces counts once.
+    fn known(&self) -> Vec<Neighbour> {
+        let mut known: Vec<Neighbour> = Vec::new();
+        for (_, number, rate, capacity) in &self.neighbours {
+            if !known.iter().any(|k| k.node == *number) {
+                known.push(Neighbour::new(*number, *rate, *capacity));
+            }
+        }
+        known
     }
 }
 
@@ -302,9 +320,19 @@ impl<M: Machine> Router<M> {
             };
             s.gateway != basis.gateway || s.neighbours.iter().any(renamed)
         });
-        let changed = self.started.as_ref().is_none_or(|s| s.differs(&basis));
+        let changed = self.started.as_ref().is_none_or(|started| {
+            let part = if self.informed() { CAPACITY_CHANGE } else { LARGE_CAPACITY_CHANGE };
+            started.moved(&basis) || started.differs(&basis, part)
+        });
         if !changed || (now < self.next_start && !lost) {
             return;
+        }
+        if !lost
+            && self.informed()
+            && !basis.neighbours.is_empty()
+            && self.started.as_ref().is_some_and(|s| !s.moved(&basis))
+        {
+            return self.inform(now, basis);
         }
         self.end(now);
         self.next_start = now + RESTART_INTERVAL;
@@ -327,6 +355,28 @@ impl<M: Machine> Router<M> {
         }
     }
 
+    /// True if the mechanism runs and takes changes of the neighbours.
+    fn informed(&self) -> bool {
+        self.driver.as_ref().is_some_and(|d| d.needs().events.has(EventKind::Neighbours))
+    }
+
+    /// Informs the mechanism of its neighbours.
+    fn inform(&mut self, now: Time, basis: Basis) {
+        self.rig.reached = self.reached(&basis);
+        self.next_start = now + SENSE_INTERVAL;
+        if let Some(driver) = &mut self.driver {
+            driver.deliver_and_act(now, &Event::Neighbours(&basis.known()), &mut self.rig);
+        }
+        self.started = Some(basis);
+        self.check_acts(now);
+    }
+
+    /// Returns the mesh interface of each neighbour.
+    fn reached(&self, basis: &Basis) -> BTreeMap<MacAddr, usize> {
+        let reached = |mac: &MacAddr| self.links.get(mac).map(|link| (*mac, link.interface));
+        basis.neighbours.iter().filter_map(|n| reached(&n.0)).collect()
+    }
+
     fn begin(&mut self, now: Time, basis: &Basis) -> Result<Driver, (Level, String)> {
         let config = &self.rig.config;
         let mechanism = config.mechanism.clone();
@@ -345,20 +395,14 @@ impl<M: Machine> Router<M> {
             return Err((Level::Warning, text));
         }
         let role = config.role;
-        let mut known: Vec<(NodeId, BitRate, BitRate)> = Vec::new();
-        for (_, number, rate, capacity) in &basis.neighbours {
-            // A neighbour on two interfaces is one neighbour.
-            if !known.iter().any(|k| k.0 == *number) {
-                known.push((*number, *rate, *capacity));
-            }
-        }
+        let known = basis.known();
         let gateway = basis.gateway.and_then(|mac| self.rig.numbers.of(mac));
         let probed = mechanism.needs(&site).is_some_and(|n| n.events.has(EventKind::Flows));
         let flows: Vec<_> = match (role, gateway) {
             // They are found by their packets.
             _ if probed => Vec::new(),
             (Role::Gateway, _) => {
-                known.iter().map(|n| offers::flow(role, FlowId(n.0.0), n.0)).collect()
+                known.iter().map(|n| offers::flow(role, FlowId(n.node.0), n.node)).collect()
             }
             (_, Some(gateway)) => vec![offers::flow(role, FlowId(gateway.0), gateway)],
             (_, None) => Vec::new(),
@@ -367,14 +411,11 @@ impl<M: Machine> Router<M> {
         let setting = Setting::new(own, site, Stream::new(self.run.into(), "node"))
             .with_run(self.run.into())
             .with_flows(flows)
-            .with_neighbours(known.iter().map(|n| Neighbour::new(n.0, n.1, n.2)));
+            .with_neighbours(known);
         let offers = offers::offers(&self.rig.config, basis.probe);
         match Driver::start_alone(&mechanism, setting, &offers) {
             Ok(Some(mut driver)) => {
-                let reached =
-                    |mac: &MacAddr| self.links.get(mac).map(|link| (*mac, link.interface));
-                let neighbours = basis.neighbours.iter().map(|n| &n.0);
-                self.rig.reached = neighbours.filter_map(reached).collect();
+                self.rig.reached = self.reached(basis);
                 if driver.needs().events.has(EventKind::FlowLinks) {
                     self.rig.count_flows();
                 }

@@ -306,6 +306,15 @@ fn airtime_shares_become_limits_of_next_hops_that_follow_the_airtime() {
     assert!((installed / rate - 1.0).abs() < 0.011, "{installed} {rate}");
     let why = b.ask("why");
     assert!(why.to_string().contains("cna.limit"), "{why}");
+    // The home leaves: its limit ends, and the others stay.
+    b.world().stations.truncate(1);
+    b.world().flows.clear();
+    b.run(15_000, |_| ());
+    let limit = b.world().hops[&m0].get(&HOME).copied();
+    assert_eq!(limit, Some(None));
+    assert!(b.ask("why").to_string().contains("is no longer a neighbour"));
+    let shares = b.status()["shares"].clone();
+    assert_eq!(shares.as_array().unwrap().len(), 1, "{shares}");
     b.router.stop(b.moment()).unwrap();
     assert!(b.world().hops.is_empty() && !b.world().counting);
 }
@@ -356,6 +365,13 @@ fn a_flow_that_enters_here_has_a_class_until_it_ends() {
     b.run(10_000, send);
     let later = b.world().flow_classes[&class.number];
     assert!(later.rate.is_some() && later.rate != class.rate, "{later:?}");
+    // A link with another rate, and a neighbour that comes: the limit goes on from its present value.
+    b.world().stations[0].tx_rate = Some(BitRate(6_000_000));
+    b.world().stations.push(station(MacAddr([2, 0, 0, 0, 0, 9]), 54));
+    b.run(3000, send);
+    let goes_on = b.world().flow_classes[&class.number].rate.unwrap().0 as f64;
+    let before = later.rate.unwrap().0 as f64;
+    assert!((0.7..2.5).contains(&(goes_on / before)), "{before} {goes_on}");
     assert_eq!(b.world().installs, 1);
     // It ends, with packets that still wait: they leave without limit.
     b.world().waiting = 3;

@@ -121,6 +121,8 @@ kinds! {
         Allocations = "analytic fair rates",
         /// [`crate::Event::FlowLink`], before each deadline.
         FlowLinks = "counters of each flow on each link",
+        /// [`crate::Event::Neighbours`], after a change.
+        Neighbours = "changes of neighbours and of their rates",
     }
 }
 

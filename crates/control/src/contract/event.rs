@@ -2,7 +2,7 @@
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span};
 
-use crate::{Class, EventKind, FlowHere, Header, Link};
+use crate::{Class, EventKind, FlowHere, Header, Link, Neighbour};
 
 /// An event or a sample. All counters are cumulative since a fixed moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -54,6 +54,10 @@ pub enum Event<'a> {
     Feedback(Feedback),
     /// The part of a passing flow's round trip that lies beyond this node was measured.
     RoundTrip(RoundTrip),
+    /// All neighbours of this node, after one has appeared, disappeared or changed its rate.
+    ///
+    /// They replace [`crate::Setting::neighbours`]. A mechanism that does not want this event is started again.
+    Neighbours(&'a [Neighbour]),
     /// A flow has begun to cross this node.
     FlowSeen(FlowHere),
     /// A flow has become idle or ended.
@@ -82,6 +86,7 @@ impl Event<'_> {
             Event::Message(_) | Event::Restarted(_) | Event::Fields(_) => EventKind::Messages,
             Event::Feedback(_) => EventKind::Feedback,
             Event::RoundTrip(_) => EventKind::RoundTrips,
+            Event::Neighbours(_) => EventKind::Neighbours,
             Event::FlowSeen(_) | Event::FlowGone(_) => EventKind::Flows,
             Event::Allocation(_) => EventKind::Allocations,
         })

@@ -4,7 +4,10 @@
 
 use fairmesh_units::{Span, Time};
 
-use crate::{Actions, Class, Control, Event, Instance, Marking, Plan, Reason, Setting, Value};
+use crate::{
+    Actions, Class, Control, Event, EventKind, EventSet, Instance, Marking, Plan, Reason, Setting,
+    Value,
+};
 
 use super::curve::Curve;
 use super::measure::{Meter, SAMPLES};
@@ -12,7 +15,7 @@ use super::target::Target;
 
 pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
     let sample = Span::from_secs_f64(options.t_avg / f64::from(SAMPLES));
-    let meter = Meter::new(options.overhead, &setting);
+    let meter = Meter::new(options.overhead, &setting.neighbours);
     Instance {
         control: Box::new(AccessPoint {
             curve: Curve::of(options),
@@ -111,5 +114,9 @@ impl Control for AccessPoint {
 
     fn next_deadline(&self) -> Option<Time> {
         Some(self.due)
+    }
+
+    fn wants(&self) -> EventSet {
+        EventSet::of(&[EventKind::Neighbours])
     }
 }

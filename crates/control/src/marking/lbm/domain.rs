@@ -12,7 +12,8 @@
 use fairmesh_units::{NodeId, Span, Time};
 
 use crate::{
-    Actions, Class, Control, Event, Header, Instance, Marking, Merge, Plan, Reason, Setting, Value,
+    Actions, Class, Control, Event, EventKind, EventSet, Header, Instance, Marking, Merge, Plan,
+    Reason, Setting, Value,
 };
 
 use super::curve::Curve;
@@ -41,7 +42,7 @@ pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
             me: setting.node,
             curve: Curve::of(options),
             how: super::marking(options),
-            meter: Meter::new(0.0, &setting),
+            meter: Meter::new(0.0, &setting.neighbours),
             reports: Vec::new(),
             entries: Vec::new(),
             turn: 0,
@@ -256,6 +257,10 @@ impl Control for Domain {
 
     fn next_deadline(&self) -> Option<Time> {
         Some(self.due)
+    }
+
+    fn wants(&self) -> EventSet {
+        EventSet::of(&[EventKind::Neighbours])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use fairmesh_units::{NodeId, Span, Time};
 
-use crate::{Event, Setting, Station};
+use crate::{Event, Neighbour, Station};
 
 /// Number of samples of queue and counters per averaging time.
 pub(super) const SAMPLES: u32 = 10;
@@ -63,23 +63,36 @@ pub(super) struct Meter {
 
 impl Meter {
     /// `overhead`: bytes on the air per packet in addition to its own.
-    pub fn new(overhead: f64, setting: &Setting) -> Self {
-        let rate = setting.neighbours.iter().map(|n| n.rate.0).max().unwrap_or(1) as f64;
-        let capacity = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(1) as f64;
-        let with = |node| With { node, now: None, then: None, sent: 0.0, received: 0.0 };
-        Meter {
+    pub fn new(overhead: f64, neighbours: &[Neighbour]) -> Self {
+        let mut meter = Meter {
             overhead,
-            with: setting.neighbours.iter().map(|n| with(n.node)).collect(),
+            with: Vec::new(),
             queued: 0,
             samples: 0,
             filled: 0,
             began: Time::ZERO,
-            channel: rate,
-            alone: FULL_PACKET_BITS / capacity,
+            channel: 1.0,
+            alone: FULL_PACKET_BITS,
+        };
+        meter.renew(neighbours);
+        meter
+    }
+
+    /// Takes over a changed set of neighbours; counters of those that stay hold.
+    fn renew(&mut self, neighbours: &[Neighbour]) {
+        self.channel = neighbours.iter().map(|n| n.rate.0).max().unwrap_or(1).max(1) as f64;
+        let capacity = neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(1).max(1);
+        self.alone = FULL_PACKET_BITS / capacity as f64;
+        self.with.retain(|w| neighbours.iter().any(|n| n.node == w.node));
+        for n in neighbours {
+            if !self.with.iter().any(|w| w.node == n.node) {
+                let (now, then) = (None, None);
+                self.with.push(With { node: n.node, now, then, sent: 0.0, received: 0.0 });
+            }
         }
     }
 
-    /// Handles a sample.
+    /// Handles a sample, or a change of the neighbours.
     pub fn sample(&mut self, event: &Event<'_>) {
         match event {
             Event::Station(s) => {
@@ -87,6 +100,7 @@ impl Meter {
                     with.now = Some(*s);
                 }
             }
+            Event::Neighbours(all) => self.renew(all),
             Event::Queue(q) => {
                 self.queued += u64::from(q.packets);
                 self.samples += 1;

@@ -28,7 +28,8 @@ use crate::options;
 use crate::{
     Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Delivery, Event,
     EventKind, EventSet, Header, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Link, Needs,
-    Origin, Placement, PlacementSet, Plan, Point, Reason, Refusal, SentSum, Setting, Share, Value,
+    Neighbour, Origin, Placement, PlacementSet, Plan, Point, Reason, Refusal, SentSum, Setting,
+    Share, Value,
 };
 
 options! {
@@ -140,7 +141,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let plan = Plan {
         point: Point::Interface,
         classes: neighbours().map(class).collect(),
-        template: None,
+        // Of neighbours that appear later.
+        template: Some(class(setting.node)),
     };
     let mut stream = setting.stream;
     // Spread over time, so that first messages do not all collide.
@@ -257,6 +259,28 @@ impl Cna {
             ),
         };
         actions.because(Reason::new(code, sentence, &[Value::Node(node), count]));
+    }
+
+    /// Takes over a changed set of neighbours; rates do not enter the rule.
+    fn renew(&mut self, now: Time, neighbours: &[Neighbour], actions: &mut Actions) {
+        let there = |id: NodeId| neighbours.iter().any(|n| n.node == id);
+        for m in self.meters.iter().filter(|m| !there(m.to)) {
+            let gone = [Value::Node(m.to)];
+            actions.because(Reason::new("cna.gone", "node {} is no longer a neighbour", &gone));
+            actions.remove(Class::Link(m.to));
+        }
+        self.meters.retain(|m| there(m.to));
+        self.neighbourhood.retain(there);
+        for to in neighbours.iter().map(|n| n.node) {
+            if self.meters.iter().any(|m| m.to == to) {
+                continue;
+            }
+            self.meters.push(Meter::new(to, IDLE_SHARE));
+            self.neighbourhood.add(to);
+            actions.because(Reason::new("cna.idle", "no flow goes to node {}", &[Value::Node(to)]));
+            actions.set_airtime(Class::Link(to), Share::new(IDLE_SHARE));
+        }
+        self.soon(now);
     }
 
     /// Schedules an early update after a change.
@@ -469,6 +493,7 @@ impl Control for Cna {
             }
             Event::Message(m) => self.message(now, m.from, m.body, actions),
             Event::Channel(c) => self.survey(now, c, actions),
+            Event::Neighbours(all) => self.renew(now, all, actions),
             _ => {}
         }
         // A late host must not find a deadline in the past.
@@ -477,5 +502,9 @@ impl Control for Cna {
 
     fn next_deadline(&self) -> Option<Time> {
         self.due
+    }
+
+    fn wants(&self) -> EventSet {
+        EventSet::of(&[EventKind::Neighbours])
     }
 }

@@ -19,6 +19,12 @@ pub(super) struct NeighbourState {
     pub neighbours: Option<Vec<NodeId>>,
 }
 
+impl NeighbourState {
+    fn new(id: NodeId) -> Self {
+        NeighbourState { id, one: None, two: None, neighbours: None }
+    }
+}
+
 /// A link of a neighbour with a third node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OverheardLink {
@@ -153,10 +159,9 @@ const MAX_AIRTIME_SUM: f64 = 1.1;
 impl Neighbourhood {
     pub fn new(node: NodeId, neighbours: impl Iterator<Item = NodeId>) -> Self {
         let own: Vec<OwnLink> = neighbours.map(OwnLink::new).collect();
-        let far = |o: &OwnLink| NeighbourState { id: o.to, one: None, two: None, neighbours: None };
         Neighbourhood {
             node,
-            far: own.iter().map(far).collect(),
+            far: own.iter().map(|o| NeighbourState::new(o.to)).collect(),
             own,
             known: Vec::new(),
             available: 1.0,
@@ -166,6 +171,18 @@ impl Neighbourhood {
             scaling: 1.0,
             two: TwoHop { scaling: 1.0, ..TwoHop::default() },
         }
+    }
+
+    /// Adds a neighbour, and a link to it.
+    pub fn add(&mut self, id: NodeId) {
+        self.own.push(OwnLink::new(id));
+        self.far.push(NeighbourState::new(id));
+    }
+
+    /// Keeps those neighbours that are still there, and the links to them.
+    pub fn retain(&mut self, there: impl Fn(NodeId) -> bool) {
+        self.own.retain(|o| there(o.to));
+        self.far.retain(|f| there(f.id));
     }
 
     pub fn neighbour_mut(&mut self, id: NodeId) -> Option<&mut NeighbourState> {

@@ -106,6 +106,11 @@ impl Level {
         }
     }
 
+    /// Sets the smallest and the largest rate.
+    pub fn bound(&mut self, bounds: (f64, f64)) {
+        (self.rate, self.bounds) = (self.rate.clamp(bounds.0, bounds.1), bounds);
+    }
+
     /// Returns the level, in bit/s.
     pub fn rate(&self) -> f64 {
         self.rate

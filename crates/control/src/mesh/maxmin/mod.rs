@@ -31,8 +31,8 @@ use self::node::Node;
 use crate::options;
 use crate::{
     Ability, AbilitySet, Class, ClassPlan, Definition, Delivery, EventKind, EventSet, Instance,
-    Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement, PlacementSet, Plan, Point,
-    Refusal, Setting,
+    Knowledge, KnowledgeSet, Leaf, Limit, Needs, Neighbour, Origin, Placement, PlacementSet, Plan,
+    Point, Refusal, Setting,
 };
 
 options! {
@@ -147,18 +147,34 @@ fn needs(options: &Options) -> Vec<Needs> {
     ]
 }
 
+/// Rates that follow from the links of a node, in application bits per second and weight.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Rates {
+    /// Initial level.
+    start: f64,
+    /// Smallest and largest level.
+    bounds: (f64, f64),
+}
+
+impl Rates {
+    /// Rates of a node with these neighbours.
+    fn of(neighbours: &[Neighbour]) -> Self {
+        let capacity = neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(0) as f64;
+        let bounds = ((MIN_LEVEL * capacity).max(codec::MIN_RATE), capacity.max(codec::MIN_RATE));
+        Rates { start: (INITIAL_LEVEL * capacity).max(bounds.0), bounds }
+    }
+}
+
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     if let Some(bad) = setting.flows.iter().find(|f| !(f.weight.is_finite() && f.weight > 0.0)) {
         return Err(Refusal::weight(bad.flow, bad.weight));
     }
-    let capacity = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(0) as f64;
-    let bounds = ((MIN_LEVEL * capacity).max(codec::MIN_RATE), capacity.max(codec::MIN_RATE));
-    let start = (INITIAL_LEVEL * capacity).max(bounds.0);
+    let rates = Rates::of(&setting.neighbours);
     let packet = setting.flows.iter().map(|f| u64::from(f.packet)).max().unwrap_or(1500).max(1);
     let gateway = setting.site.gateway;
     let template = ClassPlan {
         class: Class::Flow(FlowId(0)),
-        limit: Limit::Rate(BitRate(start as u64)),
+        limit: Limit::Rate(BitRate(rates.start as u64)),
         burst: Bytes((options.burst * packet as f64) as u64),
         leaf: Leaf::DropTail { packets: options.queue },
     };
@@ -172,7 +188,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         aside: options.aside,
         brisk: options.brisk,
     };
-    let mut node = Node::new(options, rule, &setting, (start, bounds));
+    let mut node = Node::new(options, rule, &setting, rates);
     setting.flows.iter().for_each(|f| node.meet(f));
     let class = |flow| ClassPlan { class: Class::Flow(flow), ..template };
     let classes = node.entering().map(class).collect();

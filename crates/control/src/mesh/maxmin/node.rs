@@ -10,12 +10,12 @@ use super::outsiders::Outsiders;
 use super::region::Region;
 use super::source::{Passing, enters};
 use super::{
-    DISCARD_TIME_CONSTANT, MIN_CHANGE, Options, RECEIVED_UNREACHABLE_TIMEOUT, RETURN_TIME,
+    DISCARD_TIME_CONSTANT, MIN_CHANGE, Options, RECEIVED_UNREACHABLE_TIMEOUT, RETURN_TIME, Rates,
     SMOOTHING_PACKETS, STUCK_COUNTER_TIMEOUT, TICK, UNREACHABLE_TIMEOUT,
 };
 use crate::{
-    Actions, Channel, Class, Control, Event, Fields, FlowHere, FlowSum, Header, Merge, Reason,
-    ReceivedFrame, Sent, SentSum, Setting, Value,
+    Actions, Channel, Class, Control, Event, EventKind, EventSet, Fields, FlowHere, FlowSum,
+    Header, Merge, Neighbour, Reason, ReceivedFrame, Sent, SentSum, Setting, Value,
 };
 
 /// A link out of the node.
@@ -33,6 +33,10 @@ pub(super) struct Out {
 }
 
 impl Out {
+    fn new(to: NodeId) -> Self {
+        Out { to, packets: 0.0, failed: 0.0, failing: None, received: false }
+    }
+
     /// Returns the fraction of packets discarded; with few packets, less than measured.
     fn lost(&self) -> f64 {
         self.failed / (self.packets + SMOOTHING_PACKETS)
@@ -69,10 +73,7 @@ pub(super) struct Node {
     pub(super) region: Region,
     pub(super) out: Vec<Out>,
     pub(super) flows: Vec<Passing>,
-    /// Initial level.
-    start: f64,
-    /// Smallest and largest level.
-    bounds: (f64, f64),
+    rates_of_links: Rates,
     /// Level; set while the node has traffic.
     level: Option<Level>,
     pub(super) backlog: Backlog,
@@ -113,7 +114,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub fn new(options: &Options, rule: Rule, setting: &Setting, rates: (f64, (f64, f64))) -> Self {
+    pub fn new(options: &Options, rule: Rule, setting: &Setting, rates: Rates) -> Self {
         let ids = || setting.neighbours.iter().map(|n| n.node);
         let mut stream: Stream = setting.stream.clone();
         Node {
@@ -126,12 +127,9 @@ impl Node {
             marks: options.marks,
             patience: options.patience,
             region: Region::new(ids(), options.hold),
-            out: ids()
-                .map(|to| Out { to, packets: 0.0, failed: 0.0, failing: None, received: false })
-                .collect(),
+            out: ids().map(Out::new).collect(),
             flows: Vec::new(),
-            start: rates.0,
-            bounds: rates.1,
+            rates_of_links: rates,
             level: None,
             backlog: Backlog::new(),
             ticked: Time::ZERO,
@@ -165,6 +163,26 @@ impl Node {
         match self.flows.iter_mut().find(|f| f.flow() == here.flow) {
             Some(known) => (known.here, known.enters) = (*here, enters),
             None => self.flows.push(Passing::new(*here, enters)),
+        }
+    }
+
+    /// Takes over a changed set of neighbours; what was measured on the links that stay holds.
+    fn renew(&mut self, neighbours: &[Neighbour]) {
+        let there = |id: NodeId| neighbours.iter().any(|n| n.node == id);
+        self.out.retain(|o| there(o.to));
+        self.region.neighbours.retain(|n| there(n.id));
+        for n in neighbours {
+            if !self.out.iter().any(|o| o.to == n.node) {
+                self.out.push(Out::new(n.node));
+                self.region.add(n.node);
+            }
+        }
+        self.rates_of_links = Rates::of(neighbours);
+        if let Some(level) = &mut self.level {
+            level.bound(self.rates_of_links.bounds);
+        }
+        for here in self.flows.iter().map(|f| f.here).collect::<Vec<_>>() {
+            self.meet(&here);
         }
     }
 
@@ -400,7 +418,7 @@ impl Node {
             out.failing = out.failing.filter(|at| now.since(*at) < RETURN_TIME);
         }
         let lost = self.out.iter().filter(|o| !gone(o)).map(Out::lost).fold(0.0, f64::max);
-        let most = codec::rate(self.around).unwrap_or(self.bounds.1);
+        let most = codec::rate(self.around).unwrap_or(self.rates_of_links.bounds.1);
         let there = |f: &&Passing| {
             let next = self.out.iter().find(|o| Some(o.to) == f.here.next_hop);
             next.is_some_and(|o| !gone(o))
@@ -423,18 +441,21 @@ impl Node {
             self.level = None;
         } else if self.level.is_none() {
             let known = codec::rate(self.region.levels(0).0[2]);
-            self.level = Some(Level::new(known.unwrap_or(self.start), self.bounds));
+            self.level = Some(Level::new(
+                known.unwrap_or(self.rates_of_links.start),
+                self.rates_of_links.bounds,
+            ));
         }
         // Rates of the node's own flows by other levels than its own.
         let others = codec::rate(self.region.levels(0).0[2]).unwrap_or(f64::INFINITY);
         let active = self.flows.iter().filter(|f| f.active(now));
         let owed = active.map(|f| f.least().min(others)).fold(0.0, f64::max);
         if let Some(level) = &mut self.level {
-            let fastest = codec::rate(self.fastest).unwrap_or(self.start);
+            let fastest = codec::rate(self.fastest).unwrap_or(self.rates_of_links.start);
             let lower = if owed > 0.0 { level.rate() / owed } else { 1.0 };
             let waits = waited + lacks * self.lack;
             if !level.look(&self.rule, passed, waits, lost, fastest, lower) {
-                *level = Level::new(self.start, self.bounds);
+                *level = Level::new(self.rates_of_links.start, self.rates_of_links.bounds);
                 self.anomaly(Anomaly::Level, self.id, actions);
             }
         }
@@ -454,9 +475,13 @@ impl Node {
         for f in self.flows.iter_mut().filter(|f| f.enters) {
             let way = f.way.map(|w| w.1);
             let least = around.into_iter().chain(way).fold(f64::INFINITY, f64::min);
-            let free = if self.outsiders.there() { self.bounds.1 } else { self.start };
+            let free = if self.outsiders.there() {
+                self.rates_of_links.bounds.1
+            } else {
+                self.rates_of_links.start
+            };
             let level = if least.is_finite() { least } else { free };
-            let level = level.clamp(self.bounds.0, self.bounds.1);
+            let level = level.clamp(self.rates_of_links.bounds.0, self.rates_of_links.bounds.1);
             if f.limit.is_none_or(|l| (level / l - 1.0).abs() >= MIN_CHANGE) {
                 f.limit = Some(level);
                 let values = [Value::Flow(f.flow()), Value::Ratio(level / 1e3)];
@@ -509,6 +534,7 @@ impl Control for Node {
             Event::Overheard(h) => self.take_header(now, h.link.from, &h.header, actions),
             Event::Fields(f) => self.fields(now, f, actions),
             Event::Message(m) => self.message(now, m, actions),
+            Event::Neighbours(all) => self.renew(all),
             Event::FlowSeen(here) => {
                 self.meet(here);
                 self.limit(actions);
@@ -529,5 +555,9 @@ impl Control for Node {
 
     fn next_deadline(&self) -> Option<Time> {
         self.due
+    }
+
+    fn wants(&self) -> EventSet {
+        EventSet::of(&[EventKind::Neighbours])
     }
 }

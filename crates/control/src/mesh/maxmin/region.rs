@@ -18,6 +18,10 @@ pub(super) struct Neighbour {
 }
 
 impl Neighbour {
+    fn new(id: NodeId) -> Self {
+        Neighbour { id, levels: None, rates: None, far: None, came: None, went: None }
+    }
+
     /// True if it was received within the hold time.
     pub fn has_sent(&self) -> bool {
         self.levels.is_some()
@@ -33,9 +37,12 @@ pub(super) struct Region {
 
 impl Region {
     pub fn new(neighbours: impl Iterator<Item = NodeId>, hold: Span) -> Self {
-        let one =
-            |id| Neighbour { id, levels: None, rates: None, far: None, came: None, went: None };
-        Region { neighbours: neighbours.map(one).collect(), hold }
+        Region { neighbours: neighbours.map(Neighbour::new).collect(), hold }
+    }
+
+    /// Adds a neighbour that has reported nothing yet.
+    pub fn add(&mut self, id: NodeId) {
+        self.neighbours.push(Neighbour::new(id));
     }
 
     pub fn find(&mut self, id: NodeId) -> Option<&mut Neighbour> {

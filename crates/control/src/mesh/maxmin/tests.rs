@@ -366,3 +366,29 @@ fn flows_without_acknowledgements_are_told_by_messages() {
     }
     about(mean, 300e3, 0.35);
 }
+
+/// A link's new rate leaves the level, and a neighbour that is gone no longer counts.
+#[test]
+fn changed_neighbours_leave_the_level() {
+    let mut mesh = Mesh::stack();
+    mesh.carries = |n| if n == 5 { 1.2e6 } else { 1e9 };
+    mesh.run(40.0);
+    let before = mesh.limit(1);
+    let near = |ids: &[u32], capacity: u64| -> Vec<Neighbour> {
+        let link = |id| Neighbour::new(NodeId(id), BitRate(2 * capacity), BitRate(capacity));
+        ids.iter().map(|id| link(*id)).collect()
+    };
+    mesh.deliver(5, Event::Neighbours(&near(&[2, 4, 6, 8], 20_000_000)));
+    mesh.run(0.3);
+    about(mesh.limit(1), before, 0.1);
+    // A link slower than the level bounds it.
+    mesh.deliver(5, Event::Neighbours(&near(&[2, 4, 6, 8], 100_000)));
+    mesh.run(1.0);
+    assert!(mesh.limit(1) < 120e3, "{}", mesh.limit(1));
+    // Node 8 moves away from node 5: the flow behind it is no longer limited there.
+    mesh.deliver(5, Event::Neighbours(&near(&[2, 4, 6], 5_000_000)));
+    mesh.deliver(8, Event::Neighbours(&near(&[7, 9], 5_000_000)));
+    mesh.links.retain(|l| *l != (5, 8));
+    mesh.run(20.0);
+    assert!(mesh.limit(2) > 2.0 * mesh.limit(1), "{} {}", mesh.limit(2), mesh.limit(1));
+}
