@@ -9,10 +9,11 @@ use crate::args::{
     AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ReportArgs, ResetArgs,
     RunArgs, UbusCommand,
 };
+use crate::daemon::clock::Clock;
 use crate::daemon::guard;
 use crate::daemon::guard::GuardedRun;
 use crate::daemon::lock::{LOCK_PATIENCE, Lock, Registry};
-use crate::daemon::runtime::{StartError, wall_clock};
+use crate::daemon::runtime::StartError;
 use crate::daemon::store::{self, Store};
 use crate::error::AgentError;
 use crate::gateway::config::{Config, UNMAPPED};
@@ -26,13 +27,17 @@ use crate::gateway::start::{self, RunOptions};
 use crate::gateway::{apply, doctor, exchange, init, kept, report, request};
 use crate::{json, locate, ubus};
 
-/// Carries out a command.
+/// Carries out a command; the daemon and the times of `report` follow `clock`.
 ///
 /// # Errors
 /// See [`AgentError`].
-pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), AgentError> {
+pub fn dispatch(
+    command: GatewayCommand,
+    clock: &Clock,
+    out: &mut dyn Write,
+) -> Result<(), AgentError> {
     match command {
-        GatewayCommand::Run(a) => run(&a),
+        GatewayCommand::Run(a) => run(&a, clock),
         GatewayCommand::Init(a) => init::init(&a.into(), out),
         GatewayCommand::Check(a) => check(&a, out),
         GatewayCommand::Status(a) => status(&a, out),
@@ -54,7 +59,7 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
             writeln!(out, "reloaded: {} subscribers", value["subscribers"])?;
             Ok(())
         }
-        GatewayCommand::Report(a) => summarize(&a, out),
+        GatewayCommand::Report(a) => summarize(&a, clock.wall(), out),
         GatewayCommand::Reset(a) => reset(&a, out),
         GatewayCommand::Doctor(a) => {
             let (config, broken) = match Config::load(&a.config) {
@@ -88,18 +93,22 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
         GatewayCommand::Guard(a) => watch(&a),
         GatewayCommand::Ubus(UbusCommand::List) => ubus::list(out),
         GatewayCommand::Ubus(UbusCommand::Call { method, config }) => {
+            let dispatch = |command, out: &mut dyn Write| -> Result<(), AgentError> {
+                dispatch(command, clock, out)
+            };
             ubus::call(&method, &mut std::io::stdin(), &config, &dispatch, out)
         }
     }
 }
 
-fn run(a: &RunArgs) -> Result<(), AgentError> {
-    start::run(&RunOptions {
+fn run(a: &RunArgs, clock: &Clock) -> Result<(), AgentError> {
+    let options = RunOptions {
         config: a.config.clone(),
         fall_back: a.fall_back,
         no_guard: a.no_guard,
         json: a.json,
-    })
+    };
+    start::run(&options, clock)
 }
 
 /// Sends a request to the daemon. An invalid configuration is reported and not needed.
@@ -133,7 +142,7 @@ fn subscriber(a: &AskArgs, value: &Value, out: &mut dyn Write) -> Result<(), Age
 }
 
 /// Sums up the history, with or without a running daemon.
-fn summarize(a: &ReportArgs, out: &mut dyn Write) -> Result<(), AgentError> {
+fn summarize(a: &ReportArgs, now: u64, out: &mut dyn Write) -> Result<(), AgentError> {
     let (folder, configured) = match &a.folder {
         Some(folder) => (folder.clone(), None),
         None => {
@@ -144,7 +153,6 @@ fn summarize(a: &ReportArgs, out: &mut dyn Write) -> Result<(), AgentError> {
             (config.history.folder.clone(), Some(config))
         }
     };
-    let now = wall_clock();
     let (since, until) =
         (now.saturating_sub(a.since.0), a.until.map_or(now, |u| now.saturating_sub(u.0)));
     if since >= until {

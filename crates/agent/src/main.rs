@@ -4,8 +4,11 @@ use std::process::ExitCode;
 
 use fairmesh_agent::args::Cli;
 use fairmesh_agent::commands;
+use fairmesh_agent::daemon::clock::Clock;
 use fairmesh_agent::program;
 
 fn main() -> ExitCode {
-    program::run("fairmesh-gateway", |cli: Cli, out| commands::dispatch(cli.command, out))
+    program::run("fairmesh-gateway", |cli: Cli, out| {
+        commands::dispatch(cli.command, &Clock::system(), out)
+    })
 }

@@ -15,7 +15,8 @@ use crate::error::AgentError;
 use crate::json;
 
 /// Carries out a command.
-pub(crate) type Dispatch = dyn Fn(GatewayCommand, &mut dyn Write) -> Result<(), AgentError>;
+pub(crate) type Dispatch<'a> =
+    dyn Fn(GatewayCommand, &mut dyn Write) -> Result<(), AgentError> + 'a;
 
 /// Largest size of the arguments, bytes.
 const MAX_ARGUMENTS: u64 = 64 * 1024;
@@ -61,7 +62,7 @@ pub(crate) fn call(
     method: &str,
     input: &mut dyn Read,
     config: &Path,
-    dispatch: &Dispatch,
+    dispatch: &Dispatch<'_>,
     out: &mut dyn Write,
 ) -> Result<(), AgentError> {
     let mut result = Vec::new();
@@ -153,7 +154,10 @@ mod tests {
     fn called(method: &str, input: &str) -> Value {
         let mut out = Vec::new();
         let config = Path::new("/nonexistent/gateway.toml");
-        call(method, &mut input.as_bytes(), config, &crate::commands::dispatch, &mut out).unwrap();
+        let dispatch = |command, out: &mut dyn Write| {
+            crate::commands::dispatch(command, &crate::daemon::clock::Clock::system(), out)
+        };
+        call(method, &mut input.as_bytes(), config, &dispatch, &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
 

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fairmesh_agent::daemon::clock::Clock;
 use fairmesh_agent::daemon::guard::{self, GuardedRun, Rescue};
 use fairmesh_agent::daemon::journal::{Journal, Level};
 use fairmesh_agent::daemon::lock::{Registry, Resource};
@@ -152,7 +153,7 @@ fn daemon(folder: &Path, port: u16) -> i32 {
     std::fs::write(effect(folder), "in force").unwrap();
     let (journal, effects) = (Journal::default(), Vec::new());
     let counter = Counter { folder: folder.to_owned(), count, ticks: 0, journal, effects };
-    match runtime::run(counter, Instant::now(), setup, claims, (inbox, mailbox)) {
+    match runtime::run(counter, Clock::system(), setup, claims, (inbox, mailbox)) {
         Ok(Ok(())) => 0,
         Ok(Err(e)) => panic!("{e}"),
         Err(e) => panic!("{e}"),

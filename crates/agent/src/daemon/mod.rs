@@ -1,9 +1,10 @@
 //! A generic daemon: the runtime of any [service](service::Service).
 //!
-//! [`runtime`] has the clock, the loop, signals and effects; [`socket`] the control socket; [`http`] the server of the
+//! [`runtime`] has the loop, signals and effects; [`clock`] the time; [`socket`] the control socket; [`http`] the server of the
 //! metrics and of pages; [`store`] the state; [`lock`] exclusive use of resources; [`guard`] the second process;
 //! [`journal`] named events. Nothing here depends on a gateway.
 
+pub mod clock;
 pub mod endpoint;
 pub mod files;
 pub mod guard;

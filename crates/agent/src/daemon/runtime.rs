@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use fairmesh_units::Time;
 use sd_notify::{NotifyState, notify};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::clock::Clock;
 use super::endpoint::Endpoint;
 use super::guard::{self, Guard, GuardRestarts, Watch};
 use super::http::{self, Metrics};
@@ -245,12 +246,9 @@ pub struct Setup {
 }
 
 /// A service and its connections to a machine.
-///
-/// Clocks are functions, so that days can be simulated in a minute.
 pub(crate) struct Runtime<S> {
     pub service: S,
-    pub clock: Box<dyn Fn() -> Time>,
-    pub wall: Box<dyn Fn() -> u64>,
+    pub clock: Clock,
     /// Output of the events, one line each.
     pub out: Box<dyn Write>,
     pub setup: Setup,
@@ -261,12 +259,10 @@ pub(crate) struct Runtime<S> {
 }
 
 impl<S: Service> Runtime<S> {
-    pub(crate) fn new(service: S, start: Instant, setup: Setup) -> Self {
-        let nanos = move || u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    pub(crate) fn new(service: S, clock: Clock, setup: Setup) -> Self {
         Runtime {
             service,
-            clock: Box::new(move || Time::from_nanos(nanos())),
-            wall: Box::new(wall_clock),
+            clock,
             out: Box::new(io::LineWriter::new(io::stderr())),
             setup,
             guarded: None,
@@ -275,7 +271,7 @@ impl<S: Service> Runtime<S> {
     }
 
     pub(crate) fn at(&self) -> Moment {
-        Moment { now: (self.clock)(), wall: (self.wall)() }
+        self.clock.moment()
     }
 
     fn note(&mut self, level: Level, code: &'static str, text: impl FnOnce() -> String) {
@@ -466,12 +462,12 @@ type End<S> = Result<(), <S as Service>::Error>;
 /// Returns an error if the daemon cannot start. The inner result is that of the service's end.
 pub fn run<S: Service>(
     service: S,
-    start: Instant,
+    clock: Clock,
     setup: Setup,
     claims: Claims,
     (inbox, mail): (Inbox<S::Input>, Mailbox<S::Input>),
 ) -> Result<Result<(), S::Error>, StartError> {
-    let mut runtime = Runtime::new(service, start, setup);
+    let mut runtime = Runtime::new(service, clock, setup);
     if let Err(e) = &claims.registered {
         let text = format!("{e}; a guard of an earlier daemon may undo what this one sets");
         runtime.note(Level::Warning, "run.unregistered", || text);
@@ -504,9 +500,4 @@ fn signals<I: Send + 'static>(send: Sender<Message<I>>) -> io::Result<()> {
         }
     })?;
     Ok(())
-}
-
-/// Returns seconds since 1970 by the system's clock.
-pub fn wall_clock() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

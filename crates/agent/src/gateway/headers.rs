@@ -9,6 +9,7 @@ use fairmesh_linux::capture::{Capture, Packet};
 use fairmesh_linux::{Error, link};
 use fairmesh_units::{Span, Time};
 
+use crate::daemon::clock::Clock;
 use crate::gateway::signs::SharedReader;
 
 /// Size of the kernel's ring for waiting headers, in bytes.
@@ -26,8 +27,8 @@ const RETRY_INTERVAL: Span = Span::from_secs(30);
 /// Thread that reads TCP headers on request.
 #[derive(Debug)]
 pub struct HeaderThread {
-    /// Time zero of the daemon.
-    start: Instant,
+    /// Clock of the daemon.
+    clock: Clock,
     running: Option<Running>,
     retry: Time,
     problem: Option<String>,
@@ -61,8 +62,8 @@ pub enum Change {
 
 impl HeaderThread {
     /// Returns a thread that does not run yet.
-    pub fn new(start: Instant) -> Self {
-        HeaderThread { start, running: None, retry: Time::ZERO, problem: None }
+    pub fn new(clock: Clock) -> Self {
+        HeaderThread { clock, running: None, retry: Time::ZERO, problem: None }
     }
 
     /// Returns the obstacle if headers should be read and are not.
@@ -126,7 +127,7 @@ impl HeaderThread {
         let work = Work {
             capture,
             reader: reader.clone(),
-            start: self.start,
+            clock: self.clock.clone(),
             stop: stop.clone(),
             failed: Arc::clone(&failed),
             last: Time::ZERO,
@@ -156,7 +157,7 @@ impl Drop for HeaderThread {
 struct Work {
     capture: Capture,
     reader: SharedReader,
-    start: Instant,
+    clock: Clock,
     stop: Arc<AtomicBool>,
     failed: Arc<Mutex<Option<Error>>>,
     /// Time of the last packet.
@@ -171,8 +172,7 @@ impl Work {
     }
 
     fn now(&self) -> Time {
-        let nanos = self.start.elapsed().as_nanos();
-        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        self.clock.now()
     }
 
     fn read(&mut self) -> Result<(), Error> {

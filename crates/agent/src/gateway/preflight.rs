@@ -105,7 +105,7 @@ pub fn files(config: &Config) -> Vec<CheckLine> {
     let shown = |path: &Path| path.display().to_string();
     let history = match &config.history {
         HistorySettings { size: 0, .. } => Ok("none (history.size = \"0 B\")".to_owned()),
-        HistorySettings { folder, size } => match writable(folder) {
+        HistorySettings { folder, size, .. } => match writable(folder) {
             Ok(()) => Ok(format!("{}, at most {} KiB", shown(folder), size >> 10)),
             Err(e) => Err(format!("history.folder: {}: {e}", shown(folder))),
         },

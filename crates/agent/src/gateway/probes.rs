@@ -7,12 +7,13 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fairmesh_linux::Error;
 use fairmesh_linux::echo::{Echo, EchoReply};
 use fairmesh_units::{Span, Time};
 
+use crate::daemon::clock::Clock;
 use crate::gateway::headers::Change;
 use crate::gateway::signs::{Reader, SharedReader};
 
@@ -24,8 +25,8 @@ const RETRY_INTERVAL: Span = Span::from_secs(30);
 /// Thread that sends echo probes on request.
 #[derive(Debug)]
 pub struct ProbeThread {
-    /// Time zero of the daemon.
-    start: Instant,
+    /// Clock of the daemon.
+    clock: Clock,
     running: Option<Running>,
     retry: Time,
     problem: Option<String>,
@@ -40,8 +41,8 @@ struct Running {
 
 impl ProbeThread {
     /// Returns a thread that does not run yet.
-    pub fn new(start: Instant) -> Self {
-        ProbeThread { start, running: None, retry: Time::ZERO, problem: None }
+    pub fn new(clock: Clock) -> Self {
+        ProbeThread { clock, running: None, retry: Time::ZERO, problem: None }
     }
 
     /// Returns the obstacle if probes should be sent and are not.
@@ -94,7 +95,7 @@ impl ProbeThread {
         let work = Work {
             echo,
             reader: reader.clone(),
-            start: self.start,
+            clock: self.clock.clone(),
             stop: stop.clone(),
             secret: RandomState::new(),
         };
@@ -125,7 +126,7 @@ impl Drop for ProbeThread {
 struct Work {
     echo: Echo,
     reader: SharedReader,
-    start: Instant,
+    clock: Clock,
     stop: Arc<AtomicBool>,
     /// Replies carry a hash of it, so that only the host that received a request can reply to it.
     secret: RandomState,
@@ -133,8 +134,7 @@ struct Work {
 
 impl Work {
     fn now(&self) -> Time {
-        let nanos = self.start.elapsed().as_nanos();
-        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        self.clock.now()
     }
 
     fn reader(&self) -> MutexGuard<'_, Reader> {

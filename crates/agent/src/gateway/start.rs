@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fairmesh_control::{StartError, Value};
 use fairmesh_linux::{GatewayShaper, Layout, Shaper};
@@ -21,6 +21,7 @@ use super::preflight;
 use super::probes::ProbeThread;
 use super::rescue;
 use super::service::{Gateway, History, Parts, discovery, links};
+use crate::daemon::clock::Clock;
 use crate::daemon::runtime::{self, Claims, Heartbeat, Setup, inbox};
 use crate::daemon::store::Store;
 use crate::daemon::{guard, service::Moment};
@@ -42,16 +43,16 @@ pub struct RunOptions {
     pub json: bool,
 }
 
-/// Runs the gateway's daemon until a signal ends it.
+/// Runs the gateway's daemon until a signal ends it, by this clock.
 ///
 /// # Errors
 /// An invalid configuration, or a daemon that cannot start. Nothing in the kernel is changed then.
-pub fn run(options: &RunOptions) -> Result<(), AgentError> {
+pub fn run(options: &RunOptions, clock: &Clock) -> Result<(), AgentError> {
     let (config, fallen) = load(options)?;
     preflight::socket(&config.socket)?;
     let resources = rescue::resources(&config.layout);
     let claims = Claims::take(&config.socket, &config.state, &resources)?;
-    let start = Instant::now();
+    let clock = clock.restarted();
     let mut store = Store::new(&config.state);
     let loaded = SavedState::load(&mut store);
     let kept = loaded.as_ref().ok().cloned().unwrap_or_default();
@@ -108,11 +109,11 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         heartbeat,
     };
     let file = options.config.clone();
-    let first = Moment { now: Time::ZERO, wall: runtime::wall_clock() };
+    let first = Moment { now: Time::ZERO, wall: clock.wall() };
     let parts = Parts {
         peers: config.peers.clone().map(|peers| (PeerSocket::new(peers), inbox.clone())),
-        capture: HeaderThread::new(start),
-        probes: ProbeThread::new(start),
+        capture: HeaderThread::new(clock.clone()),
+        probes: ProbeThread::new(clock.clone()),
         rates: LinkRates::of_kernel(),
         history: History::start(&config.history, first),
         discover,
@@ -122,7 +123,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let textfile = config.textfile.clone();
     let mut gateway = Gateway::new(host, config, parts);
     gateway.begin(first, &kept);
-    let ended = runtime::run(gateway, start, setup, claims, (inbox, mailbox))?;
+    let ended = runtime::run(gateway, clock, setup, claims, (inbox, mailbox))?;
     if let Some(file) = textfile {
         // Stale metrics would look like those of a running daemon.
         let _ = std::fs::remove_file(file);

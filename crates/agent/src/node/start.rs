@@ -1,7 +1,6 @@
 //! Start of a router's daemon on a machine.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use fairmesh_units::Time;
 
@@ -12,6 +11,7 @@ use super::offers::{self, Probe};
 use super::places::{self, Places};
 use super::service::{Input, Parts, Router};
 use super::state::SavedState;
+use crate::daemon::clock::Clock;
 use crate::daemon::guard;
 use crate::daemon::journal::Level;
 use crate::daemon::lock::Resource;
@@ -49,12 +49,12 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         Kernel::new(&config.interfaces, Box::new(move || sender.send(Input::Messages)));
     check_control(&options.config, &config, &mut machine)?;
     let claims = Claims::take(&config.socket, &config.state, &resources(&config))?;
-    let start = Instant::now();
+    let clock = Clock::system();
     let mut store = Store::new(&config.state);
     let loaded = SavedState::load(&mut store);
     let unreadable = loaded.as_ref().err().map(|e| format!("{}: {e}", store.file().display()));
     let saved = loaded.unwrap_or_default();
-    let run = saved.next_run(runtime::wall_clock());
+    let run = saved.next_run(clock.wall());
     let places = Places::of(&config);
     let mut leftovers = places.clone();
     leftovers.add(saved.places.clone());
@@ -105,7 +105,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
             });
         }
     }
-    Ok(runtime::run(router, start, setup, claims, (inbox, mailbox))??)
+    Ok(runtime::run(router, clock, setup, claims, (inbox, mailbox))??)
 }
 
 /// Refuses a control that cannot run on this machine, if all its interfaces exist.

@@ -119,7 +119,11 @@ fn a_history_on_a_full_disk_stays_readable() {
     let (at, ballast) = (folder.path().display(), folder.path().join("ballast"));
     sh(&format!("mount -t tmpfs -o size=64k tmpfs {at}"));
     std::fs::write(&ballast, vec![1; 40 << 10]).unwrap();
-    let settings = HistorySettings { folder: folder.path().join("history"), size: 1 << 20 };
+    let settings = HistorySettings {
+        folder: folder.path().join("history"),
+        size: 1 << 20,
+        period: HistorySettings::PERIOD,
+    };
     let mut writer = HistoryWriter::direct(&settings);
     let minute = |i: u64| {
         let home = |h: u64| {

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use fairmesh_agent::daemon::clock::Clock;
+
 use crate::args::GatewayArgs;
 use crate::error::CliError;
 
@@ -10,5 +12,5 @@ use crate::error::CliError;
 /// # Errors
 /// Those of the daemon, see [`fairmesh_agent::error::AgentError`].
 pub fn run(args: GatewayArgs, out: &mut dyn Write) -> Result<(), CliError> {
-    Ok(fairmesh_agent::commands::dispatch(args.command, out)?)
+    Ok(fairmesh_agent::commands::dispatch(args.command, &Clock::system(), out)?)
 }

@@ -26,6 +26,9 @@ pub fn dispatch(command: Command, out: &mut dyn Write) -> Result<(), CliError> {
         Command::Accuracy(a) => models::accuracy(&a, out),
         Command::Boundary(a) => models::boundary(&a, out),
         #[cfg(feature = "linux")]
-        Command::Gateway { command } => Ok(fairmesh_agent::commands::dispatch(command, out)?),
+        Command::Gateway { command } => {
+            let clock = fairmesh_agent::daemon::clock::Clock::system();
+            Ok(fairmesh_agent::commands::dispatch(command, &clock, out)?)
+        }
     }
 }

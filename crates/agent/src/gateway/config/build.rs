@@ -183,7 +183,7 @@ fn with_unmapped(
     Ok(subscribers)
 }
 
-/// Checks folder and size of the history; by default it is beside the state.
+/// Checks folder, size and period of the history; by default it is beside the state.
 fn history(draft: &draft::History, state: &Path) -> Result<HistorySettings> {
     let size = draft.size.map_or(HistorySettings::DEFAULT_SIZE, |size| size.0);
     if size != 0 && !(HistorySettings::SMALLEST..=HistorySettings::LARGEST).contains(&size) {
@@ -198,7 +198,8 @@ fn history(draft: &draft::History, state: &Path) -> Result<HistorySettings> {
         Some(folder) => folder.clone(),
         None => state.join("history"),
     };
-    Ok(HistorySettings { folder, size })
+    let period = span(draft.period, "history.period", 60, (1, 60))?;
+    Ok(HistorySettings { folder, size, period })
 }
 
 /// Checks the path of the text file: collectors read only files that end in `.prom`.

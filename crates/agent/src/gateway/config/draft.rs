@@ -329,6 +329,8 @@ pub(crate) struct History {
     #[serde(deserialize_with = "text::deserialize")]
     pub size: Option<Bytes>,
     pub folder: Option<PathBuf>,
+    #[serde(deserialize_with = "text::deserialize")]
+    pub period: Option<Span>,
 }
 
 #[derive(Clone, Default, Deserialize, Debug)]

@@ -349,6 +349,7 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("size = \"16 MiB\"", "size = \"16\"", "history.size", "has no unit"),
         ("size = \"16 MiB\"", "size = \"1 kB\"", "history.size", "64 KiB to 64 GiB"),
         ("\"/var/log/fairmesh\"", "\"log\"", "history.folder", "absolute path"),
+        ("folder = \"/var/log/fairmesh\"", "period = \"2 min\"", "history.period", "1 s to 60 s"),
         ("folder = \"/var", "place = \"/var", "history.place", "unknown key"),
         ("per_subscriber = true", "per_subscriber = 2", "metrics.per_subscriber", "boolean"),
         ("\"127.0.0.1:9743\"", "\"0.0.0.0:9743\"", "page.listen", "Unix socket"),

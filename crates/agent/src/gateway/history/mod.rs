@@ -16,6 +16,7 @@ mod writer;
 use std::io;
 use std::path::Path;
 
+use fairmesh_units::Span;
 use serde::{Deserialize, Serialize};
 
 pub use coarse::Coarse;
@@ -33,9 +34,13 @@ pub struct HistorySettings {
     pub folder: std::path::PathBuf,
     /// Largest size of all records together, bytes; 0: no history.
     pub size: u64,
+    /// Length of the shortest records, a minute by default.
+    pub period: Span,
 }
 
 impl HistorySettings {
+    /// Default length of the shortest records.
+    pub const PERIOD: Span = Span::from_secs(60);
     /// Default size, in bytes.
     pub const DEFAULT_SIZE: u64 = 32 << 20;
     /// Smallest size of a history, in bytes.

@@ -10,8 +10,8 @@ use crate::gateway::config::Mode;
 use crate::gateway::governor::{DirectionState, Governor, Limiter, Member, rates};
 use crate::gateway::verdict::{Carried, Demand, carried_level};
 
-/// Least length of a period; a sample may be a little early.
-const MINUTE: Span = Span::from_millis(59_500);
+/// Part of a period after which it may end: a sample may be a little early.
+const EARLY: (u64, u64) = (119, 120);
 /// Part of a limit from which a home counts as held by it.
 const HELD: f64 = 0.8;
 /// Part of the bound of `[[neighbour]]` from which it counts as reached.
@@ -88,6 +88,8 @@ struct Tally {
 #[derive(Clone, Debug)]
 pub struct Recorder {
     run: u64,
+    /// Least length of a period.
+    length: Span,
     started: Time,
     sampled: Option<Time>,
     samples: u32,
@@ -108,10 +110,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts at `now`; `run`: an identity that no other run has.
-    pub fn new(run: u64, now: Time) -> Recorder {
+    /// Starts at `now`.
+    ///
+    /// `run`: an identity that no other run has; `period`: length of the records.
+    pub fn new(run: u64, now: Time, period: Span) -> Recorder {
+        let (part, whole) = EARLY;
         Recorder {
             run,
+            length: Span::from_nanos(period.as_nanos() / whole * part),
             started: now,
             sampled: None,
             samples: 0,
@@ -136,12 +142,12 @@ impl Recorder {
             governor.sampled_at().filter(|s| self.sampled.is_none_or(|last| *s > last))?;
         self.sampled = Some(sampled);
         self.sample(at.now, governor, running);
-        (at.now.since(self.started) >= MINUTE).then(|| self.close(at, governor))
+        (at.now.since(self.started) >= self.length).then(|| self.close(at, governor))
     }
 
     /// Returns the least time until the present period ends.
     pub fn remaining(&self, now: Time) -> Span {
-        MINUTE.saturating_sub(now.since(self.started))
+        self.length.saturating_sub(now.since(self.started))
     }
 
     /// Ends the period early, such as at the end of the daemon; `None` without a sample.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn settings(folder: &Path, size: u64) -> HistorySettings {
-    HistorySettings { folder: folder.to_owned(), size }
+    HistorySettings { folder: folder.to_owned(), size, period: HistorySettings::PERIOD }
 }
 
 /// A minute of `homes` homes that ends `up` seconds after the start of a run.

@@ -26,7 +26,7 @@ use self::previous::Previous;
 use super::config::{Config, Discover, Endpoint, Subscriber};
 use super::governor::Governor;
 use super::report;
-use crate::daemon::runtime::wall_clock;
+use crate::daemon::clock::wall_clock;
 use crate::daemon::store;
 use crate::error::AgentError;
 use crate::json;

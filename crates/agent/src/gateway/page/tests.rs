@@ -53,7 +53,7 @@ pub(super) fn status(homes: Vec<SubscriberReport>) -> Report {
 const WALL: u64 = 1_800_000_000;
 
 fn no_history() -> HistorySettings {
-    HistorySettings { folder: "/nowhere".into(), size: 0 }
+    HistorySettings { folder: "/nowhere".into(), size: 0, period: HistorySettings::PERIOD }
 }
 
 /// A daemon that answers `page` with a state, and records everything else.
@@ -379,7 +379,11 @@ fn recorded(folder: &std::path::Path, minutes: u64, homes: &[&str]) -> HistorySe
     use crate::gateway::history::{
         DirectionUse, HistoryWriter, HomeUse, MeshUse, Period, Stamp, Usage,
     };
-    let settings = HistorySettings { folder: folder.join("history"), size: 8 << 20 };
+    let settings = HistorySettings {
+        folder: folder.join("history"),
+        size: 8 << 20,
+        period: HistorySettings::PERIOD,
+    };
     let mut writer = HistoryWriter::direct(&settings);
     for i in 1..=minutes {
         let usage = Usage {
@@ -458,7 +462,11 @@ fn a_history_that_is_absent_or_unreadable_is_reported() {
     std::fs::write(folder.path().join("file"), "").unwrap();
     let daemon = Daemon::default();
     daemon.publish(&status(vec![]), 10.0, json!([]));
-    let with = |name: &str| HistorySettings { folder: folder.path().join(name), size: 1 << 20 };
+    let with = |name: &str| HistorySettings {
+        folder: folder.path().join(name),
+        size: 1 << 20,
+        period: HistorySettings::PERIOD,
+    };
     let mut unreadable = Page::new(settings(None), with("file"), daemon.caller());
     let response = ask(&mut unreadable, now, &get("/api/history"));
     assert!(response.contains(" 503 ") && response.contains("/file: "), "{response}");

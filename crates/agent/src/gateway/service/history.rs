@@ -22,7 +22,7 @@ impl History {
         let writer = HistoryWriter::start(settings)?;
         // Without randomness, runs differ by their starts.
         let run = getrandom::u64().unwrap_or(at.wall);
-        Some(History::with(writer, Recorder::new(run, at.now)))
+        Some(History::with(writer, Recorder::new(run, at.now, settings.period)))
     }
 
     /// Returns a history with this writer.

@@ -2,7 +2,7 @@
 
 mod history;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -12,9 +12,9 @@ use fairmesh_units::Stream;
 
 use std::io::Write;
 use std::sync::mpsc;
-use std::time::Instant;
 
 use super::*;
+use crate::daemon::clock::Clock;
 use crate::daemon::runtime::{Heartbeat, Message, Runtime, Setup, inbox};
 use crate::daemon::store::Store;
 use crate::gateway::config::Subscriber;
@@ -49,10 +49,28 @@ impl Write for Lines {
     }
 }
 
+/// A value of a virtual clock, shared by the daemons of a test.
+#[derive(Clone, Default)]
+pub(super) struct Dial<T>(Arc<Mutex<T>>);
+
+impl<T: Copy> Dial<T> {
+    pub(super) fn new(value: T) -> Dial<T> {
+        Dial(Arc::new(Mutex::new(value)))
+    }
+
+    fn get(&self) -> T {
+        *self.0.lock().unwrap()
+    }
+
+    fn set(&self, value: T) {
+        *self.0.lock().unwrap() = value;
+    }
+}
+
 pub(super) struct Bench {
     daemon: Runtime<Gateway<FakeShaper>>,
-    now: Rc<Cell<Time>>,
-    wall: Rc<Cell<u64>>,
+    now: Dial<Time>,
+    wall: Dial<u64>,
     lines: Lines,
     /// Another gateway of the same mesh, with the same clock.
     other: Option<Box<Bench>>,
@@ -81,11 +99,11 @@ fn text(folder: &Path) -> String {
 
 impl Bench {
     fn new(folder: &Path) -> Bench {
-        let now = Rc::new(Cell::new(Time::ZERO));
+        let now = Dial::new(Time::ZERO);
         Bench::on(folder, &text(folder), now)
     }
 
-    pub(super) fn on(folder: &Path, text: &str, now: Rc<Cell<Time>>) -> Bench {
+    pub(super) fn on(folder: &Path, text: &str, now: Dial<Time>) -> Bench {
         let file = folder.join("gateway.toml");
         std::fs::write(&file, text).unwrap();
         let config = Config::load(&file).unwrap();
@@ -93,15 +111,21 @@ impl Bench {
         let kept = SavedState::load(&mut store).unwrap();
         let governor =
             Governor::new(&config, ClassIds::new(kept.classes.clone()), now.get()).unwrap();
+        let wall = Dial::new(WALL);
+        let (clock, calendar) = (now.clone(), wall.clone());
+        let of_bench = Clock::new(move || clock.get(), move || calendar.get());
         // Each turn reads datagrams, so nothing waits for messages here.
         let parts = Parts {
             peers: config.peers.clone().map(|p| (PeerSocket::new(p), inbox().0)),
-            capture: HeaderThread::new(Instant::now()),
-            probes: ProbeThread::new(Instant::now()),
+            capture: HeaderThread::new(of_bench.clone()),
+            probes: ProbeThread::new(of_bench.clone()),
             rates: LinkRates::of_kernel(),
             history: (config.history.size > 0).then(|| {
                 let writer = HistoryWriter::direct(&config.history);
-                History::with(writer, Recorder::new(now.get().as_nanos(), now.get()))
+                History::with(
+                    writer,
+                    Recorder::new(now.get().as_nanos(), now.get(), config.history.period),
+                )
             }),
             discover: Wanted::default(),
             load: Box::new({
@@ -111,8 +135,6 @@ impl Bench {
             file: file.clone(),
         };
         let plane = FakeShaper { capacity: 9e6, ..FakeShaper::default() };
-        let wall = Rc::new(Cell::new(WALL));
-        let (clock, calendar) = (now.clone(), wall.clone());
         let lines = Lines::default();
         let setup = Setup {
             socket: config.socket.clone(),
@@ -124,9 +146,7 @@ impl Bench {
             heartbeat: Heartbeat::default(),
         };
         let gateway = Gateway::new(Host::new(plane, governor), config, parts);
-        let mut daemon = Runtime::new(gateway, Instant::now(), setup);
-        daemon.clock = Box::new(move || clock.get());
-        daemon.wall = Box::new(move || calendar.get());
+        let mut daemon = Runtime::new(gateway, of_bench, setup);
         daemon.out = Box::new(lines.clone());
         let at = daemon.at();
         daemon.service.begin(at, &kept);
@@ -386,7 +406,7 @@ fn nothing_grows_over_days_of_trouble() {
 }
 
 /// Returns one of two connected gateways of a mesh, with `rtt` and TCP headers.
-fn gateway(folder: &Path, number: usize, ports: [u16; 2], now: Rc<Cell<Time>>) -> Bench {
+fn gateway(folder: &Path, number: usize, ports: [u16; 2], now: Dial<Time>) -> Bench {
     let own = folder.join(format!("gateway-{number}"));
     let _ = std::fs::create_dir(&own);
     let key = folder.join("key");
@@ -488,7 +508,7 @@ fn nothing_grows_with_signs_and_peers() {
     let free = [at(), at()];
     let ports = free.each_ref().map(|s| s.local_addr().unwrap().port());
     drop(free);
-    let now = Rc::new(Cell::new(Time::ZERO));
+    let now = Dial::new(Time::ZERO);
     let mut b = gateway(folder.path(), 0, ports, now.clone());
     b.other = Some(Box::new(gateway(folder.path(), 1, ports, now)));
     let quarters = quarters(40);
@@ -611,7 +631,7 @@ fn a_crash_loses_a_minute_of_a_quota() {
          [[subscriber]]\nname = \"s1\"\nplan = \"q\"",
     );
     let state = folder.path().join("state");
-    let mut b = Bench::on(folder.path(), &text, Rc::new(Cell::new(Time::ZERO)));
+    let mut b = Bench::on(folder.path(), &text, Dial::new(Time::ZERO));
     b.pass(Span::from_secs(1));
     b.plane().classes.values_mut().for_each(|c| c.demand = 0.8e6);
     let (mut writes, mut full, mut last) = (0, 0, [Vec::new(), Vec::new()]);

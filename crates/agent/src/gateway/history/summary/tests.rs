@@ -8,7 +8,11 @@ const WALL: u64 = 1_800_000_000;
 
 /// Writes minutes in which each home of the list starves, and one that does not.
 fn written(folder: &Path, names: &[&str], mesh: MeshUse) -> Summary {
-    let settings = HistorySettings { folder: folder.to_owned(), size: 1 << 20 };
+    let settings = HistorySettings {
+        folder: folder.to_owned(),
+        size: 1 << 20,
+        period: HistorySettings::PERIOD,
+    };
     let mut ring = Ring::open(&settings).unwrap();
     for i in 1..=10_u64 {
         let home = |(n, name): (usize, &&str)| {

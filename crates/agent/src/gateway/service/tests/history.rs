@@ -35,7 +35,7 @@ fn the_worst_homes_of_a_week_are_those_that_starved() {
     // Its page takes most of the time.
     let observe: String =
         observe.lines().filter(|l| !l.starts_with("textfile")).map(|l| format!("{l}\n")).collect();
-    let mut b = Bench::on(folder.path(), &observe, Rc::new(Cell::new(Time::ZERO)));
+    let mut b = Bench::on(folder.path(), &observe, Dial::new(Time::ZERO));
     // Midnight, UTC.
     b.wall.set(WALL / DAY * DAY);
     (b.plane().capacity, b.plane().floor) = (8e6, 20e3);
@@ -110,7 +110,7 @@ fn a_restart_continues_the_history() {
     let folder = tempfile::tempdir().unwrap();
     let history = folder.path().join("history");
     for run in 1..=3 {
-        let mut b = Bench::on(folder.path(), &text(folder.path()), Rc::new(Cell::new(Time::ZERO)));
+        let mut b = Bench::on(folder.path(), &text(folder.path()), Dial::new(Time::ZERO));
         b.wall.set(WALL + 1000 * run);
         b.pass(Span::from_secs(1));
         b.plane().classes.values_mut().for_each(|c| c.demand = 0.5e6);
@@ -131,7 +131,7 @@ fn a_restart_continues_the_history() {
 fn a_home_that_carries_nothing_at_all_is_recorded_as_starved() {
     let folder = tempfile::tempdir().unwrap();
     let observe = text(folder.path()).replace("\"apply\"", "\"observe\"");
-    let mut b = Bench::on(folder.path(), &observe, Rc::new(Cell::new(Time::ZERO)));
+    let mut b = Bench::on(folder.path(), &observe, Dial::new(Time::ZERO));
     (b.plane().capacity, b.plane().floor) = (9.5e6, 0.0);
     b.pass(Span::from_secs(1));
     for (i, backlog) in [(1, 0), (2, 60_000)] {
@@ -153,7 +153,7 @@ fn a_history_is_optional() {
     let folder = tempfile::tempdir().unwrap();
     let text = text(folder.path());
     let none = text.replace("size = \"256 KiB\"", "size = \"0 B\"");
-    let mut b = Bench::on(folder.path(), &none, Rc::new(Cell::new(Time::ZERO)));
+    let mut b = Bench::on(folder.path(), &none, Dial::new(Time::ZERO));
     b.pass(Span::from_secs(300));
     assert!(!folder.path().join("history").exists());
     let Response::Ok(status) = b.ask(Request::Status) else { panic!() };
