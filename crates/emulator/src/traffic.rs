@@ -225,6 +225,9 @@ impl<'j> State<'j> {
                 let mut actions = Vec::new();
                 self.source.on_deadline(now, &mut |what| actions.push(what));
                 self.execute(&actions, &mut connect, &mut closing);
+                if closing && ends[self.client].is_none() {
+                    retry = Time::NEVER;
+                }
             }
             if connect {
                 self.retire(&mut ends);
@@ -320,7 +323,12 @@ impl<'j> State<'j> {
                     let end = self.end_of(side);
                     self.pending[end] = self.pending[end].saturating_add(bytes);
                 }
-                Action::Close => *closing = true,
+                Action::Close => {
+                    *closing = true;
+                    // Endless data ends with the bytes that the kernel has.
+                    let pending = &mut self.pending[self.client];
+                    *pending = if *pending == u64::MAX { 0 } else { *pending };
+                }
                 Action::Datagram { .. } => {}
             }
         }

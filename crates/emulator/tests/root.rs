@@ -167,6 +167,21 @@ fn kernel_cubic_and_bbr_are_ours_over_two_hops() {
 }
 
 #[test]
+fn an_endless_transfer_ends_at_its_stop() {
+    if !root("an_endless_transfer_ends_at_its_stop") {
+        return;
+    }
+    let text = "duration = \"8 s\"\nwarmup = \"0 s\"\n[radio]\nrate = \"11 Mbit/s\"\n\
+                [topology]\nchain = { hops = 1 }\n\
+                [[flow]]\nfrom = 1\nto = 0\ntraffic = \"bulk\"\nstart_jitter = \"0 s\"\nstop = \"4 s\"";
+    let options = EmulateOptions { sample: Some(Span::from_secs(1)), ..Default::default() };
+    let rates = emulated(&scenario(text), &options).record.series.goodput_bps.remove(0);
+    assert!(rates[..4].iter().all(|r| *r > 1e6), "{rates:?}");
+    // What the kernel had accepted arrives soon.
+    assert!(rates[6..].iter().all(|r| *r == 0.0), "{rates:?}");
+}
+
+#[test]
 fn the_three_hop_upload_starves_with_real_tcp() {
     if !root("the_three_hop_upload_starves_with_real_tcp") {
         return;
