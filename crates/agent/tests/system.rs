@@ -27,7 +27,8 @@ fn within(seconds: u64, what: &str, mut come: impl FnMut() -> bool) -> f64 {
     let start = Instant::now();
     while !come() {
         assert!(start.elapsed() < Duration::from_secs(seconds), "{what}: not within {seconds} s");
-        std::thread::sleep(Duration::from_millis(100));
+        // Each look starts programs, which cost the machine more than everything else here.
+        std::thread::sleep(Duration::from_millis(400));
     }
     start.elapsed().as_secs_f64()
 }
@@ -130,8 +131,8 @@ impl Systemd {
     }
 
     fn running(&self) -> bool {
-        self.sh("fairmesh-gateway status --json").1.contains("\"phase\": \"running\"")
-            || self.sh("fairmesh-gateway status --json").1.contains("\"phase\":\"running\"")
+        let status = self.sh("fairmesh-gateway status --json").1;
+        serde_json::from_str(&status).is_ok_and(|s: serde_json::Value| s["phase"] == "running")
     }
 }
 
