@@ -184,6 +184,14 @@ fn gap_limits_local_traffic_by_the_gateways_bit() {
     let why = b.ask("why");
     let text = report::why_text(&serde_json::from_value(why.clone()).unwrap());
     assert!(text.contains("gap.decrease: the gateway is in use"), "{text}");
+    // A link with a quarter of the rate, and one more neighbour: the limit goes on.
+    b.world().stations[0].tx_rate = Some(BitRate(12_000_000));
+    b.world().stations.push(station(MacAddr([2, 0, 0, 0, 0, 9]), 54));
+    b.run(3000, |b| {
+        saturate(b);
+        b.hear(&[HIGH]);
+    });
+    assert!((400_000..=less).contains(&b.limit().unwrap()), "{less} {:?}", b.limit());
     assert_eq!(b.world().installs, 1, "changed in place");
     // Without messages of the gateway the limit is removed.
     b.run(4000, |_| ());

@@ -10,12 +10,12 @@ use fairmesh_linux::tcp;
 use crate::PAYLOAD;
 use crate::mesh::{Mesh, address};
 
-/// Time before a measurement, for rate control and queues.
-const SETTLING: Duration = Duration::from_millis(1500);
+/// Time before a measurement for rate control and queues, s.
+pub const SETTLING: f64 = 1.5;
 
 /// Sends full datagrams between pairs of stations at once; returns received payload, bit/s.
 pub fn saturate(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<f64> {
-    let settling = SETTLING.min(Duration::from_secs_f64(seconds / 3.0));
+    let settling = Duration::from_secs_f64(SETTLING.min(seconds / 3.0));
     let start = Instant::now();
     let (from, until) = (start + settling, start + settling + Duration::from_secs_f64(seconds));
     thread::scope(|threads| {
@@ -58,7 +58,7 @@ pub fn saturate(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<f64>
 
 /// Connections between pairs of stations at once; returns received payload, bit/s.
 pub fn tcp(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<f64> {
-    transfers(mesh, pairs, seconds).into_iter().map(|t| t.rate).collect()
+    transfers(mesh, pairs, SETTLING, seconds).into_iter().map(|t| t.rate).collect()
 }
 
 /// Result of a connection.
@@ -69,8 +69,13 @@ pub struct Transfer {
     pub round_trip: f64,
 }
 
-/// The same with round trips.
-pub fn transfers(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<Transfer> {
+/// The same with round trips, measured after `settling` seconds of the same connections.
+pub fn transfers(
+    mesh: &Mesh,
+    pairs: &[(usize, usize)],
+    settling: f64,
+    seconds: f64,
+) -> Vec<Transfer> {
     let mut ends = Vec::new();
     for (k, &(from, to)) in pairs.iter().enumerate() {
         let port = 7100 + k as u16;
@@ -80,7 +85,8 @@ pub fn transfers(mesh: &Mesh, pairs: &[(usize, usize)], seconds: f64) -> Vec<Tra
         ends.push((sender, listener.accept().unwrap().0));
     }
     let start = Instant::now();
-    let (since, until) = (start + SETTLING, start + SETTLING + Duration::from_secs_f64(seconds));
+    let since = start + Duration::from_secs_f64(settling);
+    let until = since + Duration::from_secs_f64(seconds);
     thread::scope(|threads| {
         let sinks: Vec<_> = ends
             .into_iter()

@@ -1,11 +1,11 @@
 //! A neighbour's half: Algorithm 1.
 
-use fairmesh_units::{BitRate, Bytes, Span, Stream, Time};
+use fairmesh_units::{BitRate, Bytes, NodeId, Span, Stream, Time};
 
 use crate::survey::Survey;
 use crate::{
-    Actions, Channel, Class, ClassPlan, Control, Counters, Event, Instance, Leaf, Limit, Place,
-    Plan, Point, Reason, Refusal, Setting, Value,
+    Actions, Channel, Class, ClassPlan, Control, Counters, Event, EventKind, EventSet, Instance,
+    Leaf, Limit, Neighbour, Place, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 use super::overhear::Overhear;
@@ -16,9 +16,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
     let guarantees = Guarantees::of(local(), options.efficiency);
     let fixed = 1e3 * options.guarantee;
     let towards = local().find_map(|f| f.next_hop);
-    let link = setting.neighbours.iter().find(|n| Some(n.node) == towards);
-    let fastest = || setting.neighbours.iter().map(|n| n.capacity.0).max();
-    let capacity = link.map(|n| n.capacity.0).or_else(fastest).unwrap_or(1) as f64;
+    let capacity = capacity(&setting.neighbours, towards);
     let promised: f64 = local().filter_map(|f| f.guarantee).map(|g| g.0 as f64).sum();
     if promised > capacity {
         let (sum, bound) = (BitRate(promised as u64), BitRate(capacity as u64));
@@ -29,11 +27,14 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
     // together.
     let weight = 1.0 - (0..SAMPLES).fold(1.0, |left, _| left * (1.0 - options.weight));
     let packet = local().map(|f| f.packet).max().unwrap_or(1500);
-    let fills = TCP_PART * options.efficiency * capacity;
+    let fill = TCP_PART * options.efficiency;
+    let fills = fill * capacity;
     let overhear =
         options.overhear.then(|| Overhear::new(towards, &setting.flows, packet, fills, weight));
     let mut node = Node {
         step: options.alpha * fills,
+        gain: options.alpha * fill,
+        towards,
         beta: options.beta,
         gamma: options.gamma,
         saturation: options.saturation,
@@ -72,6 +73,13 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
     Ok(Instance { control: Box::new(node), plan })
 }
 
+/// Returns the capacity of the link to the gateway, or else of the fastest, bit/s of IP.
+fn capacity(neighbours: &[Neighbour], towards: Option<NodeId>) -> f64 {
+    let link = neighbours.iter().find(|n| Some(n.node) == towards);
+    let fastest = || neighbours.iter().map(|n| n.capacity.0).max();
+    link.map(|n| n.capacity.0).or_else(fastest).unwrap_or(1).max(1) as f64
+}
+
 /// Source of the bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
@@ -84,6 +92,10 @@ enum Source {
 struct Node {
     /// α, bit/s per update.
     step: f64,
+    /// α as a part of the link's capacity.
+    gain: f64,
+    /// Next hop of local traffic.
+    towards: Option<NodeId>,
     beta: f64,
     gamma: f64,
     saturation: f64,
@@ -124,6 +136,24 @@ impl Node {
     /// Clamps a limit to the range of a bucket: at least one step, so that it can grow again.
     fn clamp(&self, rate: f64) -> f64 {
         rate.clamp(self.step.min(self.capacity), self.capacity).max(1.0)
+    }
+
+    /// Takes over a changed rate of the link to the gateway; the limit goes on within it.
+    fn renew(&mut self, neighbours: &[Neighbour], actions: &mut Actions) {
+        self.capacity = capacity(neighbours, self.towards);
+        self.step = self.gain * self.capacity;
+        let limit = self.clamp(self.limit);
+        if limit as u64 == self.limit as u64 {
+            return;
+        }
+        self.limit = limit;
+        let rate = |r: f64| Value::Rate(BitRate(r as u64));
+        actions.because(Reason::new(
+            "gap.link",
+            "the link carries {}: the limit is {}",
+            &[rate(self.capacity), rate(limit)],
+        ));
+        actions.set_rate(Class::All, BitRate(limit as u64));
     }
 
     /// Returns T_i, and true if the demand λ_i is above it: packets wait or were dropped.
@@ -213,6 +243,7 @@ impl Control for Node {
         match event {
             Event::Counters(c) if c.class == Class::All => self.counters = Some(*c),
             Event::Channel(c) => self.channel = Some(*c),
+            Event::Neighbours(all) => self.renew(all, actions),
             Event::Allocation(a) => self.guarantees.allocate(a.flow, a.rate),
             Event::Message(m) if self.source == Source::Messages => {
                 if let Some(bits) = decode(m.body) {
@@ -256,5 +287,13 @@ impl Control for Node {
 
     fn next_deadline(&self) -> Option<Time> {
         Some(self.due)
+    }
+
+    fn wants(&self) -> EventSet {
+        match self.source {
+            // The capacity is part of its own estimate of the gateway's use.
+            Source::Survey => EventSet::NONE,
+            Source::Messages | Source::Acks => EventSet::of(&[EventKind::Neighbours]),
+        }
     }
 }
