@@ -42,6 +42,8 @@ pub fn dispatch(
         Command::Fingerprints(a) => commands::fingerprints::run(&a, registry, out),
         #[cfg(feature = "linux")]
         Command::Gateway(a) => commands::gateway::run(a, out),
+        #[cfg(feature = "linux")]
+        Command::Node(a) => commands::gateway::node(a, out),
         Command::List(a) => commands::list::run(&a, registry, out),
         Command::Schema(a) => commands::list::schema(a, registry, out),
     }

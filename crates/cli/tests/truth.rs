@@ -161,6 +161,55 @@ fn a_home_at_its_limit_waits_a_quarter_of_a_second_at_most() {
     }
 }
 
+/// A branch of two hops, where the far home starves (Mancuso 2010 Table I).
+///
+/// The near router limits itself to its guarantee, since no driver gives the gateway its part of the control.
+#[test]
+fn routers_in_namespaces_end_the_starvation_of_the_far_home() {
+    if !root("routers_in_namespaces_end_the_starvation_of_the_far_home") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let text = include_str!("../../../scenarios/mancuso-branches-1.toml");
+    let text = text.replace("\"120 s\"", "\"24 s\"").replace("\"20 s\"", "\"8 s\"");
+    std::fs::write(dir.path().join("branch.toml"), text).unwrap();
+    let rates = |results: &serde_json::Value, i: usize| {
+        let flows = results["results"][i]["flows"].as_array().unwrap().iter();
+        let rates: Vec<f64> = flows.map(|f| f["goodput_bps"]["mean"].as_f64().unwrap()).collect();
+        (rates[0], rates[1])
+    };
+    let results = emulate(dir.path(), "branch", &["--control", "fifo,gap", "--beside"]);
+    // The simulated fifo and gap, then the emulated ones: near and far home.
+    let all = [0, 1, 2, 3].map(|i| rates(&results, i));
+    println!("{all:.0?}");
+    let [_, simulated, (near, far), emulated] = all;
+    assert!(far < 0.1 * near, "without control: {near} and {far} bit/s");
+    // Messages are broadcasts: without three in a row the near router lifts its limit for a while.
+    let (near, far) = emulated;
+    let fair = (near + far).powi(2) / (2.0 * (near * near + far * far));
+    assert!(fair > 0.85, "Jain {fair:.3}: {all:?}");
+    assert!(far > 0.5 * simulated.1, "{all:?}");
+    let run = &results["runs"][3];
+    let up = |d: &&serde_json::Value| d["code"] == "interface.up";
+    assert_eq!(run["decisions"].as_array().unwrap().iter().filter(up).count(), 3);
+    let notes = run["emulation"]["notes"].to_string();
+    assert!(notes.contains("node gw runs without control: gap cannot run"), "{notes}");
+    assert!(notes.contains("channel counters (survey)"), "{notes}");
+    let file = |name: &str| std::fs::read_to_string(dir.path().join("branch").join(name)).unwrap();
+    // The guarantee is the fair rate in IP bytes, as far as the mesh reaches it.
+    let configuration = file("node-1-gap.toml");
+    assert!(configuration.contains("mode = \"apply\""), "{configuration}");
+    assert!(configuration.contains("use = \"gap\"\nguarantee = 902.264\n"), "{configuration}");
+    assert!(!file("node-0-gap.toml").contains("[control]"));
+    assert!(file("node-1-gap.jsonl").contains("on mesh0, gateway"));
+
+    // Observed only: the far home starves.
+    let results = emulate(dir.path(), "branch", &["--control", "gap", "--observe"]);
+    let (near, far) = rates(&results, 0);
+    assert!(far < 0.1 * near, "observed: {near} and {far} bit/s");
+    assert!(file("node-1-gap.toml").contains("mode = \"observe\""));
+}
+
 #[test]
 fn what_the_daemon_cannot_run_is_refused_before_anything_is_built() {
     let dir = tempfile::tempdir().unwrap();
@@ -170,7 +219,12 @@ fn what_the_daemon_cannot_run_is_refused_before_anything_is_built() {
     let bare = bare.replace("hosts = [\"server\"]\ndelay = \"5 ms\"\n[traffic]\n", "");
     std::fs::write(dir.path().join("bare.toml"), bare).unwrap();
     for (args, says) in [
-        (&["truth.toml", "--control", "cna"][..], "cna"),
+        (
+            &["truth.toml", "--control", "cna"][..],
+            "no router of the emulation runs \"cna\": cna cannot",
+        ),
+        (&["truth.toml", "--control", "cna+sampled+messages"], "limits in airtime"),
+        (&["truth.toml", "--control", "lbm+multihop+messages"], "not delivered:"),
         (&["truth.toml", "--control", "no-such"], "no-such"),
         (&["truth.toml", "--control", "pfrc", "--set", "epoch=two"], "epoch=5"),
         (&["truth.toml", "--control", "pfrc", "--set", "x=2"], "\"x\""),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use fairmesh_agent::gateway::config::Mode;
 use fairmesh_emulator::plan;
 use fairmesh_engine::fair_rates;
 use fairmesh_scenario::{NodeKind, Scenario, Share};
@@ -124,7 +125,11 @@ pub fn the_gateway(scenario: &Scenario) -> Result<NodeId, ScenarioProblem> {
 ///
 /// # Errors
 /// The part of the scenario that is missing or contradictory.
-pub fn configuration(scenario: &Scenario, folder: &Path) -> Result<String, ScenarioProblem> {
+pub fn configuration(
+    scenario: &Scenario,
+    folder: &Path,
+    mode: Mode,
+) -> Result<String, ScenarioProblem> {
     let gateway = the_gateway(scenario)?;
     let uplinks = scenario.wires().iter().filter(|w| w.a == gateway || w.b == gateway).count();
     if uplinks != 1 {
@@ -133,11 +138,12 @@ pub fn configuration(scenario: &Scenario, folder: &Path) -> Result<String, Scena
     let quoted = |s: &str| serde_json::Value::from(s).to_string();
     let path = |name: &str| quoted(&folder.join(name).display().to_string());
     let mut out = format!(
-        "# Written by fairmesh emulate for the scenario {}.\nmode = \"apply\"\nunmapped = \"pass\"\n\n\
+        "# Written by fairmesh emulate for the scenario {}.\nmode = \"{}\"\nunmapped = \"pass\"\n\n\
          [mesh]\ninterface = \"mesh0\"\n\n[wired]\ninterface = \"wire0\"\n\n\
          [metrics]\nlisten = \"127.0.0.1:0\"\n\n[paths]\nstate = {}\nsocket = {}\n\n\
          [control]\nuse = {}\n",
         quoted(scenario.name()),
+        mode.name(),
         path("state"),
         path("gateway.sock"),
         quoted(&scenario.control().to_string()),

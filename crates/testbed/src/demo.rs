@@ -13,10 +13,10 @@ use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{NodeId, Span, Time};
 
 use crate::configuration::the_gateway;
-use crate::daemon::Program;
+use crate::daemon::Programs;
 use crate::error::TestbedError;
 use crate::run::{Hooks, run};
-use crate::workspace::Workspace;
+use crate::workspace::{Daemons, Workspace};
 
 /// Scenario of a demonstration without a scenario file, as TOML.
 pub const SCENARIO: &str = include_str!("../assets/demo-live.toml");
@@ -42,7 +42,7 @@ const SETTLING_TIME: Span = Span::from_secs(10);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Controller {
     /// The gateway daemon, with the control of the scenario.
-    Daemon(Program),
+    Daemon(Programs),
     /// A shell command; docs/cli-root.md lists the environment variables that it receives.
     Command(String),
 }
@@ -76,9 +76,13 @@ pub fn show(
     let mut options = EmulateOptions::default();
     let mut files = None;
     match controller {
-        Controller::Daemon(program) => {
+        Controller::Daemon(programs) => {
             let one = std::slice::from_ref(scenario);
-            files = Some(Workspace::new(one, true, Time::ZERO + on, program)?);
+            files = Some(Workspace::new(
+                one,
+                Some(Daemons { start: Time::ZERO + on, ..Daemons::default() }),
+                programs,
+            )?);
         }
         Controller::Command(line) => {
             let name = scenario.nodes()[gateway.index()].name.clone();
@@ -94,7 +98,7 @@ pub fn show(
         // A closed terminal does not end the run; the verdict is printed at its end.
         let _ = drawn.borrow_mut().show(p, view);
     };
-    let daemon = files.as_ref().and_then(|f| f.daemon(0));
+    let daemon = files.as_ref().and_then(|f| f.agent(0));
     let record = run(&mesh, &options, daemon, Hooks { stop, ready, progress: &mut draw })?;
     Ok((record, drawn.into_inner().verdict()))
 }

@@ -95,6 +95,18 @@ pub enum ScenarioProblem {
         #[source]
         problem: Box<StartError>,
     },
+    /// No router can run the control.
+    #[error(
+        "no router of the emulation runs \"{control}\": {problem}; `fairmesh medium` gives real Wi-Fi stacks the \
+         scenario's radio"
+    )]
+    NoRouter {
+        /// Name of the control.
+        control: String,
+        /// Everything that a router lacks.
+        #[source]
+        problem: Box<StartError>,
+    },
     /// The control does not run at a gateway.
     #[error("\"{0}\" does not run at a gateway; controls at nodes run in the simulator only")]
     NotAtGateway(String),

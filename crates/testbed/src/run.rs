@@ -7,11 +7,12 @@ use fairmesh_control::{Mechanism, Placement};
 use fairmesh_emulator::{EmulateOptions, Network, Progress, check, emulate};
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
-use fairmesh_units::{Span, Time};
+use fairmesh_units::Span;
 
-use crate::daemon::{Daemon, Program};
+use crate::daemon::{Daemon, Programs};
 use crate::error::{ScenarioProblem, TestbedError};
-use crate::workspace::Workspace;
+use crate::routers::Routers;
+use crate::workspace::{Daemons, Workspace};
 
 /// Callbacks and the stop flag of a run.
 pub struct Hooks<'a> {
@@ -23,25 +24,57 @@ pub struct Hooks<'a> {
     pub progress: &'a mut dyn FnMut(&Progress),
 }
 
-/// Emulates a scenario; with a daemon, the daemon runs the scenario's control.
+/// Daemons under test in an emulation.
+#[derive(Debug)]
+pub enum Agent {
+    /// The gateway's daemon.
+    Gateway(Box<Daemon>),
+    /// A daemon at every router.
+    Routers(Routers),
+}
+
+impl Agent {
+    fn enter(&mut self, network: &Network, stop: &AtomicBool) {
+        match self {
+            Agent::Gateway(daemon) => daemon.enter(network, stop),
+            Agent::Routers(routers) => routers.enter(network, stop),
+        }
+    }
+
+    fn watch(&mut self, p: &Progress) {
+        match self {
+            Agent::Gateway(daemon) => daemon.watch(p),
+            Agent::Routers(routers) => routers.watch(p),
+        }
+    }
+
+    fn finish(self, record: &mut RunRecord) -> Result<(), TestbedError> {
+        match self {
+            Agent::Gateway(daemon) => daemon.finish(record),
+            Agent::Routers(routers) => routers.finish(record),
+        }
+    }
+}
+
+/// Emulates a scenario; with an agent, its daemons run the scenario's control.
 ///
-/// The nodes then run none.
+/// The engine's nodes then run none.
 ///
-/// The record has the daemon's decisions and limits, and its control is named
-/// "*control of the nodes* *control of the daemon*".
+/// The record has the decisions and limits of the daemons, and its control is named
+/// "*control of the nodes* *control of the daemons*".
 ///
 /// # Errors
 /// Missing rights, a scenario that the emulator refuses, an interrupt; events that cannot be written.
 pub fn run(
     scenario: &Scenario,
     options: &EmulateOptions,
-    daemon: Option<Daemon>,
+    agent: Option<Agent>,
     hooks: Hooks<'_>,
 ) -> Result<RunRecord, TestbedError> {
     let Hooks { stop, ready, progress } = hooks;
-    let daemon = RefCell::new(daemon);
+    let agent = RefCell::new(agent);
     let mut mesh = scenario.clone();
-    if daemon.borrow().is_some() {
+    if agent.borrow().is_some() {
         mesh = mesh.with_control_everywhere(Mechanism::none());
     }
     let outcome = emulate(
@@ -50,22 +83,22 @@ pub fn run(
         stop,
         &mut |network| {
             ready(network);
-            if let Some(d) = daemon.borrow_mut().as_mut() {
-                d.enter(network, stop);
+            if let Some(a) = agent.borrow_mut().as_mut() {
+                a.enter(network, stop);
             }
         },
         &mut |p| {
             progress(p);
-            if let Some(d) = daemon.borrow_mut().as_mut() {
-                d.watch(p);
+            if let Some(a) = agent.borrow_mut().as_mut() {
+                a.watch(p);
             }
         },
     );
     let refused =
         |e| TestbedError::Emulator { scenario: scenario.name().to_owned(), problem: Box::new(e) };
     let mut record = outcome.map_err(refused)?.record;
-    if let Some(daemon) = daemon.into_inner() {
-        daemon.finish(&mut record)?;
+    if let Some(agent) = agent.into_inner() {
+        agent.finish(&mut record)?;
     }
     Ok(record)
 }
@@ -74,7 +107,7 @@ pub fn run(
 ///
 /// # Errors
 /// A scenario that the emulator or the daemon refuses, or a control that does not run at a gateway.
-pub fn refuses(scenario: &Scenario, program: &Program) -> Result<(), TestbedError> {
+pub fn refuses(scenario: &Scenario, programs: &Programs) -> Result<(), TestbedError> {
     let refused =
         |e| TestbedError::Emulator { scenario: scenario.name().to_owned(), problem: Box::new(e) };
     check(scenario, &EmulateOptions::default()).map_err(refused)?;
@@ -83,7 +116,7 @@ pub fn refuses(scenario: &Scenario, program: &Program) -> Result<(), TestbedErro
         let problem = ScenarioProblem::NotAtGateway(scenario.control().to_string());
         return Err(TestbedError::scenario(scenario.name())(problem));
     }
-    Workspace::new(std::slice::from_ref(scenario), true, Time::ZERO, program).map(|_| ())
+    Workspace::new(std::slice::from_ref(scenario), Some(Daemons::default()), programs).map(|_| ())
 }
 
 /// Runs an experiment's arm: one emulation, with a daemon if the scenario has a control.
@@ -94,10 +127,10 @@ pub fn arm(
     scenario: &Scenario,
     seed: u64,
     sample: Option<Span>,
-    program: &Program,
+    programs: &Programs,
     hooks: Hooks<'_>,
 ) -> Result<RunRecord, TestbedError> {
-    let files = Workspace::new(std::slice::from_ref(scenario), true, Time::ZERO, program)?;
+    let files = Workspace::new(std::slice::from_ref(scenario), Some(Daemons::default()), programs)?;
     let options = EmulateOptions { seed, sample, ..EmulateOptions::default() };
-    run(scenario, &options, files.daemon(0), hooks)
+    run(scenario, &options, files.agent(0), hooks)
 }

@@ -54,10 +54,13 @@ pub struct EmulateArgs {
     /// Open a shell in a node's namespace; the run ends when it does
     #[arg(long, value_name = "NODE", conflicts_with = "duration")]
     pub shell: Option<String>,
-    /// Controls of the gateway's daemon, comma-separated, one emulation each; "fifo" is the mesh
-    /// without the daemon
+    /// Controls of the gateway's daemon or of the routers' daemons, comma-separated, one emulation
+    /// each; "fifo" is the mesh without daemons
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "shell")]
     pub control: Vec<String>,
+    /// Daemons observe: their limits are recorded, not set
+    #[arg(long, requires = "control")]
+    pub observe: bool,
     /// Another value for a parameter of these controls, such as epoch=2, or pfrc.epoch=2 for one
     /// of them; may be given several times
     #[arg(long, value_name = "NAME=VALUE", requires = "control")]

@@ -59,6 +59,9 @@ pub enum Command {
     /// Keep a mesh fair from its gateway: the daemon, and its client commands
     #[cfg(feature = "linux")]
     Gateway(GatewayArgs),
+    /// Keep a mesh fair at its routers: the daemon `fairmesh-node`, and its client commands
+    #[cfg(feature = "linux")]
+    Node(NodeArgs),
     /// List the controls
     List(ListArgs),
     /// Print the JSON schema of scenario files or plans
@@ -72,7 +75,7 @@ impl Command {
     /// Returns true if the command handles interrupts itself, as the daemon does.
     pub fn ends_in_its_own_way(&self) -> bool {
         #[cfg(feature = "linux")]
-        return matches!(self, Command::Gateway(_));
+        return matches!(self, Command::Gateway(_) | Command::Node(_));
         #[cfg(not(feature = "linux"))]
         false
     }
@@ -87,6 +90,18 @@ pub struct GatewayArgs {
     /// Command of the daemon or of its client.
     #[command(subcommand)]
     pub command: fairmesh_agent::args::GatewayCommand,
+}
+
+/// `fairmesh node`.
+#[cfg(feature = "linux")]
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  fairmesh node check --config node.toml\n  fairmesh node status"
+)]
+pub struct NodeArgs {
+    /// Command of the daemon or of its client.
+    #[command(subcommand)]
+    pub command: fairmesh_agent::node::args::NodeCommand,
 }
 
 /// `fairmesh schema`.

@@ -10,7 +10,7 @@ use fairmesh_lab::changes::{set_times, with_control};
 use fairmesh_lab::source::{build, load};
 use fairmesh_report::table;
 use fairmesh_testbed::demo::{Controller, SCENARIO, Verdict, show};
-use fairmesh_testbed::{Hooks, Program};
+use fairmesh_testbed::{Hooks, Programs};
 use fairmesh_units::Span;
 
 use crate::args::DemoArgs;
@@ -43,7 +43,7 @@ pub fn run(args: &DemoArgs, registry: &Registry, out: &mut dyn Write) -> Result<
     }
     let controller = match &args.daemon {
         Some(line) => Controller::Command(line.clone()),
-        None => Controller::Daemon(Program::this()?),
+        None => Controller::Daemon(Programs::this()?),
     };
     if args.daemon.is_none() && scenario.control().is_none() {
         scenario = with_control(&scenario, DEFAULT_CONTROL, registry)?;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use fairmesh_agent::gateway::config::Mode;
 use fairmesh_control::Registry;
 use fairmesh_emulator::{EmulateOptions, KernelCongestion, Routing, TcpSettings, clean};
 use fairmesh_engine::record::{EmulationRecord, RunRecord};
@@ -14,8 +15,8 @@ use fairmesh_report::brief::Rows;
 use fairmesh_report::{rate_changes, results};
 use fairmesh_report::{stalls, table, text};
 use fairmesh_scenario::Scenario;
-use fairmesh_testbed::{Daemon, Hooks, Program, Workspace};
-use fairmesh_units::{Span, Time};
+use fairmesh_testbed::{Agent, Daemons, Hooks, Programs, Workspace};
+use fairmesh_units::Span;
 
 use crate::args::{CongestionArg, EmulateArgs, RoutingArg, TcpArg};
 use crate::commands::{print_json, warn};
@@ -54,11 +55,12 @@ pub fn run(
     let sample = args.sample.sample;
     let curves = folder.is_some() || !scenario.rate_changes().is_empty();
     let sample = sample.or_else(|| curves.then(|| batch::sample_interval(scenario.duration())));
-    let with_daemons = !args.control.is_empty();
-    let work = Workspace::new(&scenarios, with_daemons, Time::ZERO, &Program::this()?)?;
+    let mode = if args.observe { Mode::Observe } else { Mode::Apply };
+    let daemons = (!args.control.is_empty()).then_some(Daemons { mode, ..Daemons::default() });
+    let work = Workspace::new(&scenarios, daemons, &Programs::this()?)?;
     let mut emulated = Vec::new();
     for (i, scenario) in scenarios.iter().enumerate() {
-        emulated.push(vec![one(scenario, args, sample, work.daemon(i))?]);
+        emulated.push(vec![one(scenario, args, sample, work.agent(i))?]);
     }
     let mut records = Vec::new();
     if args.beside {
@@ -102,21 +104,21 @@ pub fn run(
     judged(records.iter().flatten())
 }
 
-/// Runs one emulation, with or without a daemon at the gateway.
+/// Runs one emulation, with or without daemons.
 fn one(
     scenario: &Scenario,
     args: &EmulateArgs,
     sample: Option<Span>,
-    daemon: Option<Daemon>,
+    agent: Option<Agent>,
 ) -> Result<RunRecord, CliError> {
-    let with_daemon = daemon.is_some();
+    let with_daemon = agent.is_some();
     let bar = bar(scenario, args.shell.is_none());
     let hooks = Hooks {
         stop: interrupt::awaited(),
         ready: &mut |network| announce(scenario, network, args.json),
         progress: &mut |p| show(&bar, p),
     };
-    let record = fairmesh_testbed::run(scenario, &options(args, sample), daemon, hooks);
+    let record = fairmesh_testbed::run(scenario, &options(args, sample), agent, hooks);
     bar.finish_and_clear();
     let mut record = record?;
     if !with_daemon && !args.control.is_empty() {

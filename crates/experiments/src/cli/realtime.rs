@@ -3,7 +3,7 @@
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
 #[cfg(feature = "linux")]
-use fairmesh_testbed::{Hooks, Program};
+use fairmesh_testbed::{Hooks, Programs};
 use fairmesh_units::Span;
 
 use fairmesh_front::error::CliError;
@@ -11,7 +11,7 @@ use fairmesh_front::error::CliError;
 /// Checks if the scenario can be emulated on this host; builds nothing.
 #[cfg(feature = "linux")]
 pub(super) fn refuses(scenario: &Scenario) -> Result<(), String> {
-    let check = || fairmesh_testbed::refuses(scenario, &Program::this()?);
+    let check = || fairmesh_testbed::refuses(scenario, &Programs::this()?);
     check().map_err(|e| e.to_string())
 }
 
@@ -30,7 +30,7 @@ pub(super) fn run(
         ready: &mut |network| announce(scenario, network, true),
         progress: &mut |p| show(&bar, p),
     };
-    let record = fairmesh_testbed::arm(scenario, seed, sample, &Program::this()?, hooks);
+    let record = fairmesh_testbed::arm(scenario, seed, sample, &Programs::this()?, hooks);
     bar.finish_and_clear();
     Ok(record?)
 }
