@@ -29,6 +29,10 @@ const OTHER_RATE_SLOT: u8 = 1;
 const REPORT_LIFETIME: u64 = 3;
 /// Maximum number of reports.
 const MAX_REPORTS: usize = 4096;
+/// Number of codes in units of 1 kbit/s.
+const FINE_STEPS: f64 = 32_768.0;
+/// Unit of the codes above, kbit/s.
+const COARSE_UNIT: f64 = 64.0;
 /// First byte of a broadcast.
 const TAG: u8 = 0x4c;
 /// Maximum number of other nodes in a broadcast.
@@ -87,23 +91,26 @@ struct Domain {
     left: u32,
 }
 
-/// Encodes a rate in 16 bits, with 0 for "unset": kbit/s.
-fn encode(kind_unit: f64, rate: f64) -> u16 {
-    1 + (rate / kind_unit).clamp(0.0, 65_534.0) as u16
+/// Encodes a rate in 16 bits, with 0 for "unset".
+///
+/// The unit is 1 kbit/s up to 32.767 Mbit/s and 64 kbit/s above, up to 2.13 Gbit/s, whatever the sender's channel:
+/// neighbours have links of other rates.
+fn encode(rate: f64) -> u16 {
+    let kbit = (rate / 1e3).max(0.0);
+    let steps =
+        if kbit < FINE_STEPS { kbit } else { FINE_STEPS + (kbit - FINE_STEPS) / COARSE_UNIT };
+    1 + steps.min(65_534.0) as u16
 }
 
-fn decode(kind_unit: f64, code: u16) -> Option<f64> {
-    (code > 0).then(|| f64::from(code - 1) * kind_unit)
+fn decode(code: u16) -> Option<f64> {
+    let steps = f64::from(code.checked_sub(1)?);
+    let coarse = (steps - FINE_STEPS).max(0.0);
+    Some(1e3 * (steps.min(FINE_STEPS) + coarse * COARSE_UNIT))
 }
 
 impl Domain {
-    /// Returns the unit of a code. 65 Mbit/s fit into kbit/s; faster channels use a coarser unit.
-    fn unit(&self) -> f64 {
-        (self.meter.channel / 65_000.0).max(if self.meter.channel > 1e5 { 1e3 } else { 1.0 })
-    }
-
     fn note(&mut self, now: Time, from: NodeId, node: NodeId, code: u16) {
-        let Some(rate) = decode(self.unit(), code) else { return };
+        let Some(rate) = decode(code) else { return };
         // Nodes are neighbours by routing; a report about this node itself carries no information.
         if node == self.me || !self.meter.with.iter().any(|w| w.node == from) {
             return;
@@ -162,8 +169,7 @@ impl Domain {
 
     /// Reports the rate at which each neighbour receives from others.
     fn send_reports(&mut self, own: f64, packets: u64, actions: &mut Actions) {
-        let unit = self.unit();
-        let own = encode(unit, own);
+        let own = encode(own);
         self.entries.clear();
         for w in &self.meter.with {
             let Some(r) = self.reports.iter().find(|r| r.node == w.node && r.from == w.node) else {
@@ -173,7 +179,7 @@ impl Domain {
             // Rates of two nodes are not measured at the same time: a small difference is not
             // significant.
             if others > 0.1 * r.rate && w.node.0 <= u32::from(u16::MAX) {
-                self.entries.push((w.node, encode(unit, others)));
+                self.entries.push((w.node, encode(others)));
             }
         }
         actions.because(Reason::new(
@@ -269,13 +275,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rate_is_told_from_none() {
-        for (unit, rate, read) in [(1.0, 0.0, 0.0), (1.0, 7.4, 7.0), (2.0, 7.4, 6.0)] {
-            assert_eq!(decode(unit, encode(unit, rate)), Some(read), "{rate}");
+    fn rates_survive_their_code() {
+        for rate in [0.0, 7e3, 1.5e6, 32.7e6, 33e6, 300e6, 2.1e9] {
+            let read = decode(encode(rate)).unwrap();
+            assert!(read <= rate && rate - read <= 1e3 + 0.002 * rate, "{rate} {read}");
         }
         // A value out of range, or not a number, is encoded as a valid one.
-        assert_eq!(decode(1.0, encode(1.0, 1e9)), Some(65_534.0));
-        assert_eq!(decode(1.0, encode(1.0, -1.0)), Some(0.0));
-        assert_eq!(decode(1.0, 0), None);
+        assert_eq!(encode(1e12), 65_535);
+        assert_eq!([decode(encode(-1.0)), decode(encode(f64::NAN))], [Some(0.0); 2]);
+        assert_eq!(decode(0), None);
     }
 }
