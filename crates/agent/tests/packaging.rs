@@ -5,6 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "uci/keys.rs"]
+mod keys;
+
 use fairmesh_agent::gateway::config::{Config, KEY, Mode, ReadHeaders, RoutesBy, UNMAPPED};
 
 fn packaging(name: &str) -> PathBuf {
@@ -72,12 +75,13 @@ fn windows_and_quotas_of_plans_arrive_from_uci() {
          option quota_down '1 Mbit/s'\n\
          config plan 'guests'\n option down '2 Mbit/s'\n\
          config window\n option plan 'gold'\n list day 'sat'\n list day 'sun'\n option from '18:00'\n \
-         option to '23:00'\n option down '5 Mbit/s'\n\
+         option to '23:00'\n option down '5 Mbit/s'\n option weight '0.25'\n\
          config subscriber\n option name 'a'\n list prefix '10.2.0.0/24'\n option plan 'gold'\n",
     );
     let config = Config::parse("gateway.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let home = config.subscribers.iter().find(|s| s.name == "a").unwrap();
     assert!(home.plan.schedule.is_some() && home.plan.quota.is_some(), "{text}");
+    assert_eq!(config.schedules[0].windows[0].weight, Some(0.25), "{text}");
     let guests = config.subscribers.iter().find(|s| s.name == UNMAPPED).unwrap();
     assert_eq!(guests.plan.down.ceiling.unwrap().0, 2_000_000);
     let wrong = Config::parse("gateway.toml", &text.replace("18:00", "25:00")).unwrap_err();

@@ -12,16 +12,20 @@ text() {
     [ -z "$value" ] || printf '%s = %s\n' "$3" "$(quote "$value")"
 }
 
-# number SECTION OPTION KEY: a number as written. Any other value, including one that TOML rejects (007, 1.2.3, .5,
-# or more than 15 characters), becomes a string, which the daemon rejects by its key.
+# A number as written. Any other value, including one that TOML rejects (007, 1.2.3, .5, or more than 15 characters),
+# becomes a string, which the daemon rejects by its key.
+figure() {
+    case "$1" in
+        '' | *[!0-9.]* | *.*.* | .* | *. | 0[0-9]* | ????????????????*) quote "$1" ;;
+        *) printf '%s' "$1" ;;
+    esac
+}
+
+# number SECTION OPTION KEY: a number, if the option is set.
 number() {
     local value
     config_get value "$1" "$2"
-    case "$value" in
-        '') ;;
-        *[!0-9.]* | *.*.* | .* | *. | 0[0-9]* | ????????????????*) printf '%s = %s\n' "$3" "$(quote "$value")" ;;
-        *) printf '%s = %s\n' "$3" "$value" ;;
-    esac
+    [ -z "$value" ] || printf '%s = %s\n' "$3" "$(figure "$value")"
 }
 
 truth() {
@@ -40,11 +44,16 @@ choice() {
 }
 
 element() { printf '%s, ' "$(quote "$1")"; }
+port() { printf '%s, ' "$(figure "$1")"; }
+# NAME=NUMBER of the control.
+parameter() { printf '%s = %s\n' "$(quote "${1%%=*}")" "$(figure "${1#*=}")"; }
 
-# list SECTION OPTION KEY: an array of strings, if there is one.
-list() {
+# list SECTION OPTION KEY: an array of strings, if there is one; ports: of numbers.
+list() { array "$@" element; }
+ports() { array "$@" port; }
+array() {
     local all
-    all=$(config_list_foreach "$1" "$2" element)
+    all=$(config_list_foreach "$1" "$2" "$4")
     [ -z "$all" ] || printf '%s = [%s]\n' "$3" "${all%, }"
 }
 
@@ -55,13 +64,18 @@ rates() {
 
 gateway() {
     local any state size peers signs page key
-    text "$1" mode mode; text "$1" unmapped unmapped; text "$1" time_zone time_zone
+    text "$1" mode mode; text "$1" unmapped unmapped; text "$1" time_zone time_zone; text "$1" include include
     printf '[mesh]\n'; text "$1" mesh interface
     printf '[wired]\n'; text "$1" wired interface
     printf '[control]\n'; text "$1" control use; number "$1" epoch epoch; number "$1" gamma gamma
     text "$1" fairness fairness
     for key in alpha_fairness guarantee airtime; do number "$1" $key $key; done
+    config_list_foreach "$1" parameter parameter
+    printf '[shaping]\n'
+    for key in shaper leaf delay sample on_exit; do text "$1" $key $key; done
+    number "$1" queue queue; ports "$1" bypass_udp bypass_udp; ports "$1" bypass_tcp bypass_tcp
     printf '[metrics]\n'; text "$1" metrics listen; text "$1" textfile textfile
+    choice "$1" per_subscriber per_subscriber
     page=$(text "$1" page listen; list "$1" page_host hosts; text "$1" page_token token_file)
     [ -z "$page" ] || printf '[page]\n%s\n' "$page"
     # /var is RAM: overrides and the learned rate survive a restart; a reboot only if this is on flash.
@@ -72,19 +86,24 @@ gateway() {
     # /var is RAM, also where the state is on flash.
     printf '[history]\nfolder = "/var/run/fairmesh/history"\n'
     config_get size "$1" history '1 MiB'
-    printf 'size = %s\n' "$(quote "$size")"
+    printf 'size = %s\n' "$(quote "$size")"; text "$1" history_period period
     # Without the option the control decides.
     signs=$(choice "$1" signs read; choice "$1" probe probe)
     [ -z "$signs" ] || printf '[signs]\n%s\n' "$signs"
     any=$(text "$1" batman batman; text "$1" babel babel; text "$1" olsr olsr; text "$1" netjson netjson
         truth "$1" routes routes; text "$1" routes_by routes_by; truth "$1" neighbours neighbours
         truth "$1" mesh_paths mesh_paths)
-    [ -z "$any" ] || { printf '[discover]\n%s\n' "$any"; text "$1" discover_plan plan; }
+    [ -z "$any" ] || {
+        printf '[discover]\n%s\n' "$any"; text "$1" discover_plan plan
+        text "$1" discover_every every; text "$1" discover_linger linger; number "$1" discover_most most
+    }
+    any=$(text "$1" libreqos devices; text "$1" libreqos_network network; text "$1" libreqos_plan plan)
+    [ -z "$any" ] || printf '[libreqos]\n%s\n' "$any"
 }
 
 neighbour() {
     printf '[[neighbour]]\n'
-    text "$1" name name; text "$1" rate rate; text "$1" capacity capacity
+    text "$1" name name; text "$1" rate rate; text "$1" capacity capacity; text "$1" mac mac
 }
 
 plan() {
@@ -94,12 +113,13 @@ plan() {
     [ -z "$quota" ] || printf '[plan.%s.quota]\n%s\n' "$(quote "$1")" "$quota"
 }
 
-# Other rates of a plan by the clock.
+# Other rates or another weight of a plan by the clock.
 window() {
     local plan
     config_get plan "$1" plan
     printf '[[plan.%s.during]]\n' "$(quote "$plan")"
-    list "$1" day days; text "$1" from from; text "$1" to to; text "$1" down down; text "$1" up up
+    list "$1" day days; text "$1" from from; text "$1" to to; number "$1" weight weight
+    text "$1" down down; text "$1" up up
 }
 
 subscriber() {

@@ -52,7 +52,7 @@ return view.extend({
 			o.optional = true;
 		}
 
-		s = map.section(form.GridSection, 'window', _('Plans by the clock'), _('Other rates of a plan at some times.'));
+		s = map.section(form.GridSection, 'window', _('Plans by the clock'), _('Other rates or another weight of a plan at some times.'));
 		s.anonymous = true;
 		s.addremove = true;
 		s.option(form.Value, 'plan', _('Plan')).rmempty = false;
@@ -61,6 +61,7 @@ return view.extend({
 		s.option(form.Value, 'to', _('To')).placeholder = '23:00';
 		s.option(form.Value, 'down', _('Downstream')).placeholder = '5 Mbit/s';
 		s.option(form.Value, 'up', _('Upstream')).placeholder = '1 Mbit/s';
+		s.option(form.Value, 'weight', _('Weight')).placeholder = '1';
 
 		s = map.section(form.GridSection, 'subscriber', _('Homes'), _('Homes that no routing daemon reports.'));
 		s.anonymous = true;

@@ -485,10 +485,7 @@ impl Plans {
 /// Returns the plan with the given values, and those of `base` for the rest.
 fn plan(given: &Given, base: Plan, key: &KeyPath) -> Result<Plan> {
     let weight = given.weight.unwrap_or(base.weight);
-    // The kernel's round robin supports weights of 1 to 100.
-    if !(0.01..=100.0).contains(&weight) {
-        return fail(key.clone().key("weight"), Problem::range(weight, "0.01 to 100"));
-    }
+    accept_weight(weight, || key.clone().key("weight"))?;
     let side = |given: Rates, base: Rates, direction: &str, ceiling_key: &str| -> Result<Rates> {
         let merged = Rates {
             ceiling: given.ceiling.or(base.ceiling),
@@ -518,7 +515,17 @@ fn plan(given: &Given, base: Plan, key: &KeyPath) -> Result<Plan> {
     let down = side(given.down, base.down, "down", "down")?;
     let up = side(given.up, base.up, "up", "up")?;
     let regular = [down.ceiling, up.ceiling];
-    Ok(Plan { weight, down, up, schedule: base.schedule, regular, quota: base.quota })
+    let (regular_weight, quota) = (weight, base.quota);
+    Ok(Plan { weight, down, up, schedule: base.schedule, regular_weight, regular, quota })
+}
+
+/// Checks a weight.
+fn accept_weight(weight: f64, key: impl FnOnce() -> KeyPath) -> Result<()> {
+    // The kernel's round robin supports weights of 1 to 100.
+    match (0.01..=100.0).contains(&weight) {
+        true => Ok(()),
+        false => fail(key(), Problem::range(weight, "0.01 to 100")),
+    }
 }
 
 /// Checks a quota; its ceilings apply once it is used up.
@@ -585,12 +592,16 @@ fn scheduled(
                 }
             }
         }
-        if d.down.or(d.up).is_none() {
-            return refused(key.key("during").index(i), "no rate", "down, up or both");
+        if d.down.or(d.up).is_none() && d.weight.is_none() {
+            let expected = "at least one of weight, down, up";
+            return refused(key.key("during").index(i), "no weight or rate", expected);
+        }
+        if let Some(weight) = d.weight {
+            accept_weight(weight, || at("weight"))?;
         }
         ceilings_above([d.down, d.up], &plan, at)?;
         let (from, to) = (time(&d.from, "from")?, time(&d.to, "to")?);
-        windows.push(Window { days, from, to, ceilings: [d.down, d.up] });
+        windows.push(Window { days, from, to, weight: d.weight, ceilings: [d.down, d.up] });
     }
     schedules.push(Schedule { name: key.to_string(), windows });
     Ok(Plan { schedule: Some(schedules.len() - 1), ..plan })

@@ -226,7 +226,7 @@ pub(crate) struct Quota {
     pub up: Option<BitRate>,
 }
 
-/// A time with other ceilings.
+/// A time with another weight or other ceilings.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct During {
@@ -234,6 +234,8 @@ pub(crate) struct During {
     pub days: Option<Vec<String>>,
     pub from: String,
     pub to: String,
+    #[serde(default)]
+    pub weight: Option<f64>,
     #[serde(default, deserialize_with = "text::deserialize")]
     pub down: Option<BitRate>,
     #[serde(default, deserialize_with = "text::deserialize")]

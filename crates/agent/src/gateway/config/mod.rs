@@ -240,6 +240,8 @@ pub struct Plan {
     pub up: Rates,
     /// Position of its schedule in [`Config::schedules`].
     pub schedule: Option<usize>,
+    /// Weight outside of the schedule's windows.
+    pub regular_weight: f64,
     /// Ceilings outside of the schedule's windows, downstream and upstream.
     pub regular: [Option<BitRate>; 2],
     /// Quota of both directions together.
@@ -255,6 +257,7 @@ impl Plan {
             own.into_iter().chain(after(d)).min()
         };
         (self.down.ceiling, self.up.ceiling) = (ceiling(0), ceiling(1));
+        self.weight = window.and_then(|w| w.weight).unwrap_or(self.regular_weight);
         self
     }
 }
@@ -262,7 +265,15 @@ impl Plan {
 impl Default for Plan {
     fn default() -> Self {
         let (down, up) = (Rates::default(), Rates::default());
-        Plan { weight: 1.0, down, up, schedule: None, regular: [None; 2], quota: None }
+        Plan {
+            weight: 1.0,
+            down,
+            up,
+            schedule: None,
+            regular_weight: 1.0,
+            regular: [None; 2],
+            quota: None,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ceilings by the time of day and the day of the week, by the local clock.
+//! Weights and ceilings by the time of day and the day of the week, by the local clock.
 //!
 //! A time that the clock skips in spring does not occur; one that it repeats in autumn counts twice.
 
@@ -131,7 +131,7 @@ pub struct Quota {
 /// Names of the days.
 pub(super) const DAY_NAMES: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// A time of some days with ceilings of its own.
+/// A time of some days with a weight and ceilings of its own.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Window {
     /// Days on which it begins, from Monday.
@@ -140,6 +140,8 @@ pub struct Window {
     pub from: Time,
     /// End; on the next day if it is not after the begin.
     pub to: Time,
+    /// Weight; `None`: that of the plan.
+    pub weight: Option<f64>,
     /// Ceilings downstream and upstream; `None`: those of the plan.
     pub ceilings: [Option<BitRate>; 2],
 }
@@ -215,7 +217,7 @@ mod tests {
 
     fn window(days: [bool; 7], from: &str, to: &str) -> Window {
         let time = |t: &str| t.parse().unwrap();
-        Window { days, from: time(from), to: time(to), ceilings: [None; 2] }
+        Window { days, from: time(from), to: time(to), weight: None, ceilings: [None; 2] }
     }
 
     fn schedule(windows: Vec<Window>) -> Schedule {
@@ -304,6 +306,7 @@ mod tests {
                 days: core::array::from_fn(|i| days & (1 << i) != 0),
                 from: Time::constant(a, b, 0, 0),
                 to: Time::constant(c, d, 0, 0),
+                weight: None,
                 ceilings: [None; 2],
             });
             let schedule = schedule(windows.collect());

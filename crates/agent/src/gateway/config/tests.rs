@@ -612,9 +612,12 @@ fn a_schedule_that_cannot_be_is_refused_with_its_key() {
     assert!(Config::parse("t", &text("UTC0", &format!("{times}up = \"1 Mbit/s\""))).is_ok());
     for (zone, during, at) in [
         ("Mars/Olympus", format!("{times}up = \"1 Mbit/s\""), "t:1: time_zone: "),
-        ("UTC0", times.to_owned(), "t:7: plan.a.during[0]: no rate"),
+        ("UTC0", times.to_owned(), "t:7: plan.a.during[0]: no weight or rate"),
         ("UTC0", format!("{times}down = \"1 kbit/s\""), "t:10: plan.a.during[0].down: "),
         ("UTC0", format!("{times}up = \"0 bit/s\""), "t:10: plan.a.during[0].up: "),
+        ("UTC0", format!("{times}weight = 0"), "t:10: plan.a.during[0].weight: "),
+        ("UTC0", format!("{times}weight = nan"), "t:10: plan.a.during[0].weight: "),
+        ("UTC0", format!("{times}weight = 101"), "t:10: plan.a.during[0].weight: "),
         (
             "UTC0",
             format!("days = [\"mon\", \"Montag\"]\n{times}up = \"1 Mbit/s\""),

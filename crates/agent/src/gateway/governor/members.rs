@@ -44,17 +44,23 @@ impl Governor {
                     || s.macs.iter().any(|a| macs.contains(a)))
         });
         drop(names);
-        let weights = configured.iter().map(|s| s.plan.weight);
+        let weights = configured.iter().map(|s| self.calendar.plan(&s.name, s.plan).weight);
         let discovered = self.discover.iter().map(|d| d.plan.weight);
-        if let Some(least) = Turns::of(weights.chain(discovered)).counted_as() {
+        let turns = Turns::of(weights.chain(discovered));
+        self.note_raised(now, turns);
+        for subscriber in self.by_class(configured) {
+            self.enter(now, subscriber, None);
+        }
+    }
+
+    /// Warns of weights that a shared limit raises.
+    pub(super) fn note_raised(&mut self, now: Time, turns: Turns) {
+        if let Some(least) = turns.counted_as() {
             self.journal.note(now, Level::Warning, "weights.raised", || {
                 format!(
                     "the largest weight is more than {MAX_RATIO} times the smallest; in a shared limit, weights below {least} count as {least}"
                 )
             });
-        }
-        for subscriber in self.by_class(configured) {
-            self.enter(now, subscriber, None);
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fairmesh_units::Time;
 
+use super::turns::Turns;
 use super::{Governor, Why};
 use crate::gateway::config::{Config, Period, Plan, Quota, Schedule, Zone, is_plain};
 use crate::gateway::journal::Level;
@@ -209,6 +210,7 @@ impl Governor {
         self.calendar.look(wall);
         let mut changed = Vec::new();
         let mut used_up = Vec::new();
+        let mut weighed = false;
         for m in &mut self.members {
             let name = &m.subscriber.name;
             let mut why = Why::Schedule;
@@ -232,6 +234,7 @@ impl Governor {
             if plan == m.subscriber.plan {
                 continue;
             }
+            weighed |= plan.weight != m.subscriber.plan.weight;
             m.subscriber.plan = plan;
             for state in &mut m.directions {
                 state.why = Some(why.clone());
@@ -245,11 +248,16 @@ impl Governor {
         if changed.is_empty() {
             return;
         }
+        if weighed {
+            // Classes that share a limit have their turns by weight.
+            self.layout_changed = true;
+            self.note_raised(now, Turns::of(self.members.iter().map(|m| m.subscriber.plan.weight)));
+        }
         self.seen(now, &changed);
         self.refresh(now);
         let subscribers = changed.len() / 2;
         self.journal.note(now, Level::Info, "schedule.changed", || {
-            format!("other rates for {subscribers} subscribers")
+            format!("other rates or weights for {subscribers} subscribers")
         });
     }
 }
@@ -330,6 +338,93 @@ mod tests {
         // A clock that loses its time lifts the windows.
         g.keep_time(at(42).0, 5);
         assert_eq!(limit(&g, "a", 0), (Some(20), Limiter::Plan));
+    }
+
+    #[test]
+    fn a_window_changes_weights_and_turns_and_a_reload_keeps_them() {
+        let fair = "fair_down = \"1 Mbit/s\"\nfair_up = \"1 Mbit/s\"";
+        let text = TEXT
+            .replace("\"fifo\"", "\"static-fq\"")
+            .replace("down = \"20 Mbit/s\"", &format!("{fair}\nweight = 2"))
+            .replace("down = \"5 Mbit/s\"", "weight = 0.5\ndown = \"5 Mbit/s\"");
+        let config = Config::parse("gateway.toml", &text).unwrap();
+        let mut g = Governor::new(&config, ClassIds::default(), Time::ZERO).unwrap();
+        let at = |hours: u64| Time::ZERO + Span::from_secs(hours * 3600);
+        let state = |g: &Governor| {
+            let of = |name: &str| g.member(name).unwrap().subscriber.plan.weight;
+            let layout = g.layout().subscribers;
+            let turn = |name: &str| {
+                let class = g.member(name).unwrap().class;
+                layout.iter().find(|s| s.class == class).unwrap().turn
+            };
+            ([of("a"), of("b")], turn("b") / turn("a"))
+        };
+        let keep = |g: &mut Governor, hours: u64| {
+            g.laid_out();
+            g.keep_time(at(hours), SATURDAY + hours * 3600);
+            g.layout_changed()
+        };
+        assert!(!keep(&mut g, 16));
+        assert_eq!(state(&g), ([2.0, 2.0], 1));
+        assert!(keep(&mut g, 17), "the kernel's classes have the turns of the window");
+        assert_eq!(state(&g), ([0.5, 2.0], 4), "b has a schedule of its own");
+        g.reload(&config, at(17)).unwrap();
+        assert_eq!(state(&g), ([0.5, 2.0], 4));
+        assert!(!keep(&mut g, 18), "nothing changed");
+        assert!(keep(&mut g, 22));
+        assert_eq!(state(&g), ([2.0, 2.0], 1));
+        // A ratio beyond the range of turns is reported when its window begins.
+        let wide = text.replace("weight = 0.5", "weight = 0.01");
+        let mut g = Governor::new(
+            &Config::parse("gateway.toml", &wide).unwrap(),
+            ClassIds::default(),
+            Time::ZERO,
+        )
+        .unwrap();
+        keep(&mut g, 16);
+        assert_eq!(g.journal.total("weights.raised"), 0);
+        keep(&mut g, 17);
+        assert_eq!(g.journal.total("weights.raised"), 1);
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+        /// The first matching window goes before subscriber and plan, for each key that it has.
+        #[test]
+        fn the_first_matching_window_goes_before_subscriber_and_plan(
+            plan in proptest::option::of(1_u32..400),
+            own in proptest::option::of(1_u32..400),
+            windows in proptest::collection::vec((0_u64..24, 1_u64..24, proptest::option::of(1_u32..400), proptest::option::of(1_u64..50)), 1..4),
+            hour in 0_u64..48,
+        ) {
+            let weight = |w: &Option<u32>| w.map_or(String::new(), |w| format!("weight = {}\n", f64::from(w) / 4.0));
+            let mut text = format!(
+                "time_zone = \"UTC0\"\nmesh = {{ interface = \"bat0\" }}\nwired = {{ interface = \"eth0\" }}\n\
+                 control = {{ use = \"fifo\" }}\n[plan.p]\n{}[[subscriber]]\nname = \"a\"\nprefixes = [\"10.0.0.1\"]\n\
+                 plan = \"p\"\n{}",
+                weight(&plan), weight(&own),
+            );
+            for (from, hours, w, down) in &windows {
+                let to = (from + hours) % 24;
+                // A window without a weight has a rate at least.
+                let down = down.or(w.is_none().then_some(7));
+                let down = down.map_or(String::new(), |d| format!("down = \"{d} Mbit/s\"\n"));
+                text += &format!(
+                    "[[subscriber.during]]\nfrom = \"{from:02}:00\"\nto = \"{to:02}:00\"\n{}{down}", weight(w)
+                );
+            }
+            let config = Config::parse("gateway.toml", &text).unwrap();
+            let mut g = Governor::new(&config, ClassIds::default(), Time::ZERO).unwrap();
+            let midnight = SATURDAY - SATURDAY % 86_400;
+            g.keep_time(Time::ZERO + Span::from_secs(1), midnight + hour * 3600);
+            let inside = |(from, hours, ..): &&(u64, u64, Option<u32>, Option<u64>)| (hour + 24 - from) % 24 < *hours;
+            let found = windows.iter().find(inside);
+            let regular = own.or(plan).map_or(1.0, |w| f64::from(w) / 4.0);
+            let expected = found.and_then(|w| w.2).map_or(regular, |w| f64::from(w) / 4.0);
+            let ceiling = found.and_then(|w| w.3.or(w.2.is_none().then_some(7))).map(|d| BitRate(d * 1_000_000));
+            let now = g.member("a").unwrap().subscriber.plan;
+            assert_eq!((now.weight, now.down.ceiling), (expected, ceiling));
+        }
     }
 
     #[test]
