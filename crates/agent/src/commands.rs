@@ -159,14 +159,14 @@ fn summarize(a: &ReportArgs, now: u64, out: &mut dyn Write) -> Result<(), AgentE
         return Err(AgentError::EmptyTime);
     }
     let unreadable = |problem| AgentError::History { folder: folder.clone(), problem };
-    let summary = match configured {
+    let summary = match &configured {
         Some(config) if history::is_absent(&folder).map_err(unreadable)? => {
-            Summary::none(since, until, no_history_yet(&config))
+            Summary::none(since, until, no_history_yet(config))
         }
         _ => {
             // A folder on the command line that does not exist is not an empty history.
             std::fs::read_dir(&folder).map_err(unreadable)?;
-            Summary::read(&folder, since, until).map_err(unreadable)?
+            Summary::read(&folder, since, until, configured.as_ref()).map_err(unreadable)?
         }
     };
     if let Some(file) = &a.html {

@@ -270,6 +270,13 @@ pub struct Aggregate {
     pub(super) meant: Option<BitRate>,
 }
 
+impl Aggregate {
+    /// True if the control has a class for all subscribers together.
+    pub fn is_planned(&self) -> bool {
+        self.planned
+    }
+}
+
 /// Origin of a subscriber's limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limiter {

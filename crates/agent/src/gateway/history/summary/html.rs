@@ -46,17 +46,18 @@ impl Summary {
         }
         if !self.starved.is_empty() {
             out += "<h2>Homes that starved</h2>\n<table><tr><th>home<th class=\"t\">direction<th>starved<th>confirmed\
-                    <th>carried<th>due<th class=\"t\">bottleneck<th class=\"t\">hours (UTC)</tr>\n";
+                    <th>carried<th>due<th>replayed<th class=\"t\">bottleneck<th class=\"t\">hours (UTC)</tr>\n";
             for h in &self.starved {
                 let _ = writeln!(
                     out,
-                    "<tr><td>{}<td class=\"t\">{}<td>{}<td>{}<td>{}<td>{}<td class=\"t\">{}<td class=\"t\">{}</tr>",
+                    "<tr><td>{}<td class=\"t\">{}<td>{}<td>{}<td>{}<td>{}<td>{}<td class=\"t\">{}<td class=\"t\">{}</tr>",
                     escape(&shown(&h.name)),
                     h.direction,
                     time(h.seconds),
                     time(h.confirmed_seconds),
                     short(Some(h.carried_bits_per_second)),
                     short(Some(h.due_bits_per_second)),
+                    self.with_limits(h),
                     h.bottleneck.text(),
                     hours(&h.by_hour)
                 );

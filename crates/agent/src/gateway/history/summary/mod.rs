@@ -10,8 +10,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Damage, DirectionUse, HomeUse, MeshUse, Period, Usage, is_most};
-use crate::gateway::config::UNMAPPED;
+use super::{Damage, DirectionUse, HomeUse, MeshUse, Period, Replay, ReplayedHome, Usage, is_most};
+use crate::gateway::config::{Config, UNMAPPED};
 use crate::gateway::governor::direction_name;
 use crate::gateway::report::SCHEMA;
 use crate::gateway::verdict::STARVED;
@@ -47,6 +47,8 @@ pub struct Summary {
     pub starved: Vec<StarvedHome>,
     /// Limits and plans of homes with a ceiling, the farthest first.
     pub plans: Vec<PlanReport>,
+    /// Recorded minutes replayed through the configured control, with its limits in force.
+    pub replay: Replay,
     /// Parts that could not be read.
     pub damage: Damage,
     /// Conditions under which these verdicts do not hold.
@@ -210,12 +212,28 @@ impl Home {
 impl Summary {
     /// Reads a folder and sums up its periods between two times, seconds since 1970.
     ///
+    /// Minutes in which homes starved without limits are replayed through the control of `config`.
+    ///
     /// # Errors
     /// Returns an error if the folder cannot be read.
-    pub fn read(folder: &Path, since: u64, until: u64) -> std::io::Result<Summary> {
+    pub fn read(
+        folder: &Path,
+        since: u64,
+        until: u64,
+        config: Option<&Config>,
+    ) -> std::io::Result<Summary> {
         let mut reading = super::read(folder, since, until)?;
         let mut summary = Summary::of(&mut reading, since, until);
         summary.damage = reading.damage();
+        if summary.free().next().is_some() {
+            summary.replay = match config {
+                Some(config) => super::replay(config, folder, since, until)?,
+                None => {
+                    let unknown = "no configuration names a control".to_owned();
+                    Replay { unknown: Some(unknown), ..Replay::default() }
+                }
+            };
+        }
         summary.add_notes();
         Ok(summary)
     }
@@ -284,6 +302,7 @@ impl Summary {
             homes: homes.len(),
             starved,
             plans,
+            replay: Replay::default(),
             damage: Damage::default(),
             notes: Vec::new(),
         }
@@ -324,9 +343,12 @@ impl Summary {
                  costs more, so the true level is lower"
                     .to_owned(),
             );
+        }
+        if self.replay.control.is_some() {
             notes.push(
-                "the control is not replayed: it decides every few seconds on traffic that answers to its limits, and these \
-                 records are by minute and of traffic under other limits"
+                "the replay estimates: homes share the recorded airtime under limits, without losses and delays. Least: other homes \
+                 send up to their limits first, and a byte of a starved home takes six times the airtime. Most: all bytes are \
+                 equal, other homes send no more than recorded, and the control's limits are free for starved homes first"
                     .to_owned(),
             );
         }
@@ -337,6 +359,18 @@ impl Summary {
             ));
         }
         self.notes = notes;
+    }
+
+    /// Returns the homes that starved mostly without limits in force.
+    fn free(&self) -> impl Iterator<Item = &StarvedHome> {
+        self.starved.iter().filter(|h| h.unlimited_seconds.saturating_mul(2) > h.seconds)
+    }
+
+    /// Returns a starved home in the replay.
+    fn replayed(&self, home: &StarvedHome) -> Option<&ReplayedHome> {
+        let same =
+            |h: &&ReplayedHome| h.starved && h.name == home.name && h.direction == home.direction;
+        self.replay.homes.iter().find(same)
     }
 
     /// Returns the homes with the longest starvation.

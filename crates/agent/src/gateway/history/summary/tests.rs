@@ -36,7 +36,7 @@ fn written(folder: &Path, names: &[&str], mesh: MeshUse) -> Summary {
         let stamp = Stamp { run: 1, up: 60 * i, wall: WALL + 60 * i, first: 0, last: 0 };
         ring.store(Period { stamp, end: 0, mesh, homes }).unwrap();
     }
-    Summary::read(folder, WALL, WALL + 600).unwrap()
+    Summary::read(folder, WALL, WALL + 600, None).unwrap()
 }
 
 fn mesh() -> MeshUse {
@@ -83,7 +83,10 @@ fn rates_times_and_bottlenecks_are_those_of_the_records() {
         assert_eq!((summary.homes, summary.congested_hours.len()), (3, 1));
         assert_eq!(summary.congested_hours[0].starved_homes, 2);
         assert_eq!(summary.plans[0].ratio, 0.25);
-        assert_eq!(summary.change().map(|c| c.contains("2 homes")), Some(true));
+        let change = summary.change().unwrap();
+        assert!(change.contains("is not known: no configuration names a control"), "{change}");
+        assert_eq!(summary.text().matches("not known").count(), 3, "{}", summary.text());
+        assert_eq!(summary.html().matches("not known").count(), 3, "{}", summary.html());
         assert!(!summary.notes.iter().any(|n| n.contains("are recorded")), "{:?}", summary.notes);
     }
 }
@@ -99,7 +102,7 @@ fn starvation_under_limits_is_no_estimate() {
 #[test]
 fn missing_time_and_damage_are_notes() {
     let folder = tempfile::tempdir().unwrap();
-    let empty = Summary::read(folder.path(), WALL, WALL + 600).unwrap();
+    let empty = Summary::read(folder.path(), WALL, WALL + 600, None).unwrap();
     assert_eq!(empty.answer(), "nothing is recorded in this time");
     written(folder.path(), &["a"], mesh());
     let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
@@ -107,7 +110,7 @@ fn missing_time_and_damage_are_notes() {
     let end = bytes.len() - 2;
     bytes[end] ^= 1;
     std::fs::write(&file, bytes).unwrap();
-    let summary = Summary::read(folder.path(), WALL - 86_400, WALL + 600).unwrap();
+    let summary = Summary::read(folder.path(), WALL - 86_400, WALL + 600, None).unwrap();
     let notes = summary.notes.join("\n");
     assert!(notes.contains("9 min of 24.2 h are recorded"), "{notes}");
     assert!(notes.contains("damaged and left out: 1 records"), "{notes}");

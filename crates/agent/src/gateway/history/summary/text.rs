@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{CongestedHour, StarvedHome, Summary};
+use super::{CongestedHour, ReplayedHome, StarvedHome, Summary};
 use crate::gateway::config::is_shown;
 use crate::gateway::report::short;
 
@@ -63,6 +63,12 @@ pub(super) fn hours<T: Copy + Into<u64>>(by_hour: &[T; 24]) -> String {
 pub(super) fn shown(name: &str) -> String {
     let one = |c: char| if is_shown(c) { c.to_string() } else { c.escape_unicode().to_string() };
     name.chars().take(64).map(one).collect()
+}
+
+/// Returns the least and the most rate of a home in the replay.
+fn range(h: &ReplayedHome) -> String {
+    let [least, most] = [h.least_bits_per_second, h.most_bits_per_second].map(|r| short(Some(r)));
+    if least == most { least } else { format!("{least} to {most}") }
 }
 
 impl Summary {
@@ -131,19 +137,20 @@ impl Summary {
         let name = listed.iter().map(|h| shown(&h.name).chars().count()).max().unwrap_or(0).max(10);
         let _ = writeln!(
             out,
-            "\n{:name$}  {:4}  {:>9} {:>10} {:>13} {:>13}  {:24} hours (UTC)",
-            "home", "way", "starved", "confirmed", "carried", "due", "bottleneck"
+            "\n{:name$}  {:4}  {:>9} {:>10} {:>13} {:>13} {:>24}  {:24} hours (UTC)",
+            "home", "way", "starved", "confirmed", "carried", "due", "replayed", "bottleneck"
         );
         for h in listed {
             let StarvedHome { direction, seconds, confirmed_seconds, .. } = h;
             let _ = writeln!(
                 out,
-                "{:name$}  {direction:4}  {:>9} {:>10} {:>13} {:>13}  {:24} {}",
+                "{:name$}  {direction:4}  {:>9} {:>10} {:>13} {:>13} {:>24}  {:24} {}",
                 shown(&h.name),
                 time(*seconds),
                 time(*confirmed_seconds),
                 short(Some(h.carried_bits_per_second)),
                 short(Some(h.due_bits_per_second)),
+                self.with_limits(h),
                 h.bottleneck.text(),
                 hours(&h.by_hour)
             );
@@ -156,25 +163,51 @@ impl Summary {
         }
     }
 
-    /// Returns the estimate of the change by limits.
+    /// Returns the rates of a starved home in the replay.
+    pub(super) fn with_limits(&self, home: &StarvedHome) -> String {
+        self.replayed(home).map_or_else(|| "not known".to_owned(), range)
+    }
+
+    /// Returns the change that limits would have made, by the replay.
     ///
-    /// `None` if limits were in force while homes starved.
+    /// `None` if no home starved without limits.
     pub fn change(&self) -> Option<String> {
-        let free = |h: &&StarvedHome| h.unlimited_seconds.saturating_mul(2) > h.seconds;
-        let (mut carried, mut due, mut n) = (u64::MAX, u64::MAX, 0);
-        for h in self.starved.iter().filter(free) {
-            n += 1;
-            carried = carried.min(h.carried_bits_per_second);
-            due = due.min(h.due_bits_per_second);
+        self.free().next()?;
+        let replay = &self.replay;
+        let unknown = replay.unknown.as_deref().unwrap_or("no minute of it is recorded");
+        let starved: Vec<&ReplayedHome> = self.free().filter_map(|h| self.replayed(h)).collect();
+        let (Some(control), false) = (&replay.control, starved.is_empty()) else {
+            return Some(format!("the change by mode = \"apply\" is not known: {unknown}"));
+        };
+        let least = |of: fn(&ReplayedHome) -> u64| short(starved.iter().map(|h| of(h)).min());
+        let all = replay.seconds + replay.left_out_seconds;
+        let mut text = format!(
+            "{} of {} of congestion without limits replayed through {control}: with mode = \"apply\", {} {} would have had \
+             at least {} instead of {} while starved",
+            time(replay.seconds),
+            time(all),
+            starved.len(),
+            if starved.len() == 1 { "home" } else { "homes" },
+            least(|h| h.least_bits_per_second),
+            least(|h| h.carried_bits_per_second),
+        );
+        let lost =
+            |h: &&ReplayedHome| h.carried_bits_per_second.saturating_sub(h.most_bits_per_second);
+        let most = replay.homes.iter().filter(|h| !h.starved).max_by_key(lost);
+        if let Some(h) = most.filter(|h| lost(h) > 0) {
+            let _ = write!(
+                text,
+                "; the largest loss is that of {} ({}): {} instead of {}",
+                shown(&h.name),
+                h.direction,
+                range(h),
+                short(Some(h.carried_bits_per_second))
+            );
         }
-        (n > 0).then(|| {
-            format!(
-                "estimate for mode = \"apply\": {n} homes would have had at least {} instead of {} in the hours in which they \
-                 starved",
-                short(Some(due)),
-                short(Some(carried))
-            )
-        })
+        if replay.left_out_seconds > 0 {
+            let _ = write!(text, ". The rest is not known: {unknown}");
+        }
+        Some(text)
     }
 
     fn plans_table(&self, out: &mut String) {

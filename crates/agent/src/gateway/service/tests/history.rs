@@ -1,5 +1,7 @@
 //! The history on a virtual clock: a week with three starving homes, and a full disk.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::gateway::history::{Bottleneck, Summary, read};
 
@@ -42,7 +44,8 @@ fn the_worst_homes_of_a_week_are_those_that_starved() {
     b.pass(Span::from_secs(1));
     pass_days(&mut b, 7);
     let applied = b.wall.get();
-    let week = Summary::read(&history, applied - 7 * DAY, applied).unwrap();
+    let config = Config::load(&file).unwrap();
+    let week = Summary::read(&history, applied - 7 * DAY, applied, Some(&config)).unwrap();
     println!("{}", week.text());
     let mut worst: Vec<&str> = week.worst().take(3).collect();
     worst.sort_unstable();
@@ -65,19 +68,52 @@ fn the_worst_homes_of_a_week_are_those_that_starved() {
     // A last sample after the hour may still see the traffic before it.
     assert!(congested - evenings < 60 && evenings > 27 * HOUR, "{congested} {evenings}");
     assert!(week.mesh.seconds as u64 > 7 * DAY - 120);
-    assert!(week.text().contains("estimate for mode = \"apply\": 3 homes"), "{}", week.text());
+    let replay = &week.replay;
+    assert_eq!(replay.control.as_deref(), Some("pfrc+bursts"));
+    assert!(replay.seconds > HOUR && replay.left_out_seconds > 20 * HOUR, "hours are not replayed");
+    let line = week.change().unwrap();
+    assert!(line.contains("with mode = \"apply\", 3 homes would have had at least"), "{line}");
+    assert!(line.contains("The rest is not known: it is recorded by hours"), "{line}");
+    assert!(week.html().contains("3 homes would have had at least"));
+    let json = serde_json::to_value(&week).unwrap();
+    assert_eq!(json["replay"]["homes"].as_array().unwrap().len(), replay.homes.len());
     assert!(week.text().contains("data packets alone"), "counters do not prove demand");
 
     std::fs::write(&file, observe.replace("\"observe\"", "\"apply\"")).unwrap();
     b.send(Message::Signal(signal_hook::consts::SIGHUP));
     pass_days(&mut b, 1);
-    let day = Summary::read(&history, applied + 120, b.wall.get()).unwrap();
+    let day = Summary::read(&history, applied + 120, b.wall.get(), Some(&config)).unwrap();
     println!("{}", day.text());
     assert_eq!(day.starved, []);
     assert!(u64::from(day.mesh.enforced) > 23 * HOUR);
     // Four hours: at night no limit shows congestion.
     assert!(u64::from(day.mesh.congested) < 5 * HOUR, "{}", day.mesh.congested);
     assert!(day.answer().starts_with("none of "), "{}", day.answer());
+    assert_eq!(day.change(), None);
+    // The replay of the week holds on the day with limits.
+    let evening = read(&history, applied + 18 * HOUR, applied + 22 * HOUR).unwrap();
+    let (mut bits, mut seconds) = (BTreeMap::<String, f64>::new(), 0.0);
+    for period in evening {
+        seconds += f64::from(period.mesh.seconds);
+        for home in &period.homes {
+            let sum = bits.entry(home.name.clone()).or_default();
+            *sum += 8.0 * home.directions[0].usage.bytes as f64;
+        }
+    }
+    for (name, measured) in bits.iter().map(|(name, bits)| (name, bits / seconds)) {
+        let expected = replay.homes.iter().filter(|h| h.name == *name && h.direction == "down");
+        let Some(expected) = expected.max_by_key(|h| h.seconds) else { continue };
+        let [least, most] =
+            [expected.least_bits_per_second, expected.most_bits_per_second].map(|r| r as f64);
+        println!("{name}: {measured:.0} bit/s; replayed {least} to {most}");
+        assert!(
+            0.9 * least <= measured && measured <= 1.1 * most,
+            "{name}: {measured} {expected:?}"
+        );
+        if expected.starved {
+            assert!(least > 5.0 * expected.carried_bits_per_second as f64, "{expected:?}");
+        }
+    }
 }
 
 #[test]
