@@ -1,6 +1,7 @@
 //! The daemon as a whole on a virtual clock, for as long as routers run: nothing may grow.
 
 mod history;
+mod requests;
 
 use std::cell::RefCell;
 use std::path::Path;
