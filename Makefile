@@ -52,10 +52,10 @@ gateway:
 deb: gateway
 	DEB_ARCH=$(DEB_ARCH_$(GATEWAY_CPU)) packaging/deb/build.sh $(GATEWAY) $(TARGET_DIR)/debian
 
+# Examples are built for the whole workspace: with the features of one package every crate would be built again.
 manual:
-	$(CARGO) run --quiet --profile test -p fairmesh-agent --example manual -- $(TARGET_DIR)/manual
-	$(CARGO) run --quiet --profile test -p fairmesh-agent --example node-manual -- $(TARGET_DIR)/manual
-	$(CARGO) run --quiet --profile test -p fairmesh --example manual -- $(TARGET_DIR)/manual
+	+$(CARGO) build --quiet --profile test --workspace --example manual --example gateway-manual --example node-manual
+	for program in manual gateway-manual node-manual; do $(TARGET_DIR)/debug/examples/$$program $(TARGET_DIR)/manual || exit 1; done
 
 ipk: gateway
 	packaging/openwrt/build.sh $(GATEWAY) $(TARGET_DIR)/openwrt $(GATEWAY_CPU)
@@ -112,8 +112,8 @@ test-dist: test-packages test-python test-dependencies $(if $(filter tested,$(MA
 	+CARGO="$(CARGO)" scripts/dist.sh test
 
 # Programs that generate pages of the site from records and code (docs/generated.md).
-build-pages: build-experiments
-	+@$(CARGO) build --release --quiet -p fairmesh-control --example parameters
+build-pages: build-experiments $(if $(filter tested,$(MAKECMDGOALS)),test-build)
+	+@$(CARGO) build --profile test --quiet --workspace --example parameters
 
 site: build-pages
 	@scripts/site.sh
@@ -127,7 +127,7 @@ test-packages: packages-build
 
 # Uses the tests built for this machine; the longer tests are in make test-kernel.
 test-kernels: test-build packages-build build-experiments
-	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace FAIRMESH_KERNEL_PROGRAMS='classifier|gateway|kernel|system|medium' FAIRMESH_KERNEL_SKIP='hidden_stations uploads_of gap_frees lbm_at cna_makes mesh_maxmin_makes' scripts/kernel/test.sh
+	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace FAIRMESH_KERNEL_RELEASE='-p fairmesh -p fairmesh-experiments' FAIRMESH_KERNEL_PROGRAMS='classifier|gateway|kernel|system|medium' FAIRMESH_KERNEL_SKIP='hidden_stations uploads_of gap_frees lbm_at cna_makes mesh_maxmin_makes' scripts/kernel/test.sh
 
 test-programs: test-build
 	CARGO="$(CARGO)" scripts/tests.py --built

@@ -2,7 +2,8 @@
 # Builds docs/ as a site in target/site, with MkDocs in a virtual environment of its own.
 #   site.sh         the site
 #   site.sh check   also checks it (scripts/site/check.py) and the words of the pages (scripts/site/words.py)
-# PYTHON: the interpreter (python3), 3.11 or later. PROGRAMS: folder of the programs that generate pages (target/release).
+# PYTHON: the interpreter (python3), 3.11 or later. PROGRAMS: folder of the programs that generate pages (target/release);
+# PARAMETERS: the example of fairmesh-control that prints the parameters (target/debug/examples/parameters).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -29,14 +30,15 @@ fi
 
 # Pages from records and code (docs/generated.md), seconds.
 programs=${PROGRAMS:-$target/release}
-for program in fairmesh fairmesh-experiments examples/parameters; do
-    [ -x "$programs/$program" ] || { echo "site: $programs/$program: no such program; run make site, which builds it" >&2; exit 1; }
+parameters=${PARAMETERS:-$target/debug/examples/parameters}
+for program in "$programs/fairmesh" "$programs/fairmesh-experiments" "$parameters"; do
+    [ -x "$program" ] || { echo "site: $program: no such program; run make site, which builds it" >&2; exit 1; }
 done
 export FAIRMESH_PAGES=$target/pages
 rm -rf "$FAIRMESH_PAGES"
 mkdir -p "$FAIRMESH_PAGES/controls"
 "$programs/fairmesh-experiments" reproduce page --from reproductions --out "$FAIRMESH_PAGES/reproductions.md" > /dev/null
-"$programs/examples/parameters" > "$FAIRMESH_PAGES/controls/parameters.md"
+"$parameters" > "$FAIRMESH_PAGES/controls/parameters.md"
 "$python" validation/chain/page.py "$FAIRMESH_PAGES"
 
 if [ "${1:-}" = check ]; then

@@ -28,8 +28,9 @@ done
 # Man pages and completions are generated from the arguments of the same source, built for this machine.
 manual=$(mktemp -d)
 trap 'rm -rf "$root" "$manual"' EXIT
-"${CARGO:-cargo}" run --quiet --locked --profile test -p fairmesh-agent --example manual -- "$manual" >&2
-"${CARGO:-cargo}" run --quiet --locked --profile test -p fairmesh-agent --example node-manual -- "$manual" >&2
+# With the features of the whole workspace, as in the build of the tests, which is then taken.
+"${CARGO:-cargo}" build --quiet --locked --profile test --workspace --example gateway-manual --example node-manual >&2
+for program in gateway-manual node-manual; do "${CARGO_TARGET_DIR:-target}/debug/examples/$program" "$manual" >&2; done
 for page in "$manual"/man1/*; do
     gzip -9n "$page"
     install -Dm644 "$page.gz" "$root/usr/share/man/man1/${page##*/}.gz"

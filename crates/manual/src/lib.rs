@@ -1,7 +1,7 @@
 //! Man pages and shell completions, generated from a program's arguments.
 //!
-//! A build tool: no program links it. `cargo run -p fairmesh-agent --example manual`, `--example node-manual` and
-//! `cargo run -p fairmesh --example manual` write those of each program; the packages contain them.
+//! A build tool: no program links it. `cargo run -p fairmesh-agent --example gateway-manual`, `--example node-manual`
+//! and `cargo run -p fairmesh --example manual` write those of each program; the packages contain them.
 
 #![allow(clippy::disallowed_methods)]
 
