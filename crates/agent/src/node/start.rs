@@ -148,5 +148,8 @@ fn guard_arguments(places: &Places, lock: &Path, run: &str) -> Vec<String> {
     // Plain data can always be serialized.
     let places = serde_json::to_string(places).unwrap_or_default();
     let lock = lock.display().to_string();
-    ["guard", "--places", &places, "--lock", &lock, "--run", run].map(str::to_owned).to_vec()
+    // `fairmesh node guard` has one word more than `fairmesh-node guard`.
+    let word = std::env::args().nth(1).filter(|w| w == "node");
+    let rest = ["guard", "--places", &places, "--lock", &lock, "--run", run];
+    word.into_iter().chain(rest.map(str::to_owned)).collect()
 }
