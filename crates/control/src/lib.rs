@@ -41,7 +41,7 @@ pub use contract::{
 };
 // Quantities and identifiers of the contract, so that a mechanism needs no other crate of this project.
 pub use fairmesh_units as units;
-pub use gateway::rtt::{rtt_constants, rtt_moved};
+pub use gateway::rtt::{rtt_constants, rtt_with};
 pub use mesh::{cna, gap};
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};

@@ -4,7 +4,7 @@
 //! the time is not measured. Values are of the worst home over its analytic fair rate: the change of the mean over the
 //! networks, the least of them, and the number of networks with other results at all.
 
-use fairmesh_control::{Registry, rtt_constants, rtt_moved};
+use fairmesh_control::{Registry, rtt_constants, rtt_with};
 use fairmesh_engine::RunOptions;
 use fairmesh_experiments::study::families::{Family, Times, network};
 use fairmesh_lab::changes::with_controls;
@@ -76,7 +76,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, value) in constants {
         for factor in FACTORS {
             let mut registry = Registry::standard();
-            let moved = rtt_moved("moved".to_owned(), name, factor).ok_or("no such constant")?;
+            let moved = rtt_with("moved".to_owned(), &[(name, value * factor)])
+                .ok_or("no such constant")?;
             registry.add(moved)?;
             let row = run(&scenarios, "moved", &registry)?;
             let changed = row.fingerprints.iter().zip(&base.fingerprints).filter(|(a, b)| a != b);

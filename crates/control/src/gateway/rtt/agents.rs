@@ -13,7 +13,7 @@ use crate::sources::agent::codec::Order;
 use crate::{Actions, Reason, Value};
 
 /// A node with a flood.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 struct Source {
     node: NodeId,
     /// Time since it was first asked to keep its limit, in s.
@@ -56,9 +56,11 @@ impl Agents {
                 false => source.kept.min(0.0) - elapsed,
             };
             let before = source.limited;
-            source.limited = self.on
-                && source.kept
-                    >= if before { -self.tuning.violation_time } else { self.tuning.ratio_time };
+            let enough = match before {
+                true => -self.tuning.flood_time,
+                false => 0.25 * self.tuning.flood_time,
+            };
+            source.limited = self.on && source.kept >= enough;
             let node = Value::Node(source.node);
             if source.limited && !before {
                 source.deaf = false;
@@ -69,7 +71,7 @@ impl Agents {
             } else if !source.limited
                 && self.on
                 && !source.deaf
-                && source.asked > self.tuning.mean_time
+                && source.asked > self.tuning.long()
             {
                 source.deaf = true;
                 let text = "node {} does not limit its flood: no agent responds there";
@@ -94,9 +96,7 @@ impl Agents {
         }
         for node in homes.iter().filter(|h| h.is_flood()).filter_map(|h| h.node) {
             if !self.sources.iter().any(|s| s.node == node) {
-                let (asked, next, kept) = (0.0, 0.0, 0.0);
-                let (limited, deaf) = (false, false);
-                self.sources.push(Source { node, asked, next, kept, limited, deaf });
+                self.sources.push(Source { node, ..Source::default() });
             }
         }
     }
@@ -109,9 +109,9 @@ impl Agents {
                 continue;
             }
             source.next = match (source.limited, source.deaf) {
-                (true, _) => self.keep.as_secs_f64() / self.tuning.renewals,
+                (true, _) => 0.25 * self.keep.as_secs_f64(),
                 (false, false) => 0.0,
-                (false, true) => self.tuning.decay_time,
+                (false, true) => self.tuning.memory,
             };
             self.number = self.number.wrapping_add(1);
             let own = |h: &&Home| h.node == Some(source.node) && h.upstream != Some(false);

@@ -37,7 +37,7 @@ pub(super) struct Counter {
 }
 
 /// A home in one direction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Home {
     tuning: &'static Tuning,
     pub flow: FlowId,
@@ -92,9 +92,7 @@ pub(super) struct Home {
     pub unlimited: bool,
     /// True if its counters were read in the last control period.
     continuous: bool,
-    /// Delay in the mesh, in s.
-    delay: f64,
-    /// Delay relative to that at the edge of the mesh's capacity.
+    /// Delay in the mesh relative to that at the edge of the mesh's capacity.
     pub fullness: f64,
     /// Mean of the fullness.
     pub mean: f64,
@@ -102,6 +100,12 @@ pub(super) struct Home {
     pub held_part: f64,
     /// True if a packet in the mesh is late.
     pub late: bool,
+    /// Retries of the late packet that have failed in this control period.
+    ///
+    /// Its sender waits twice as long each time (RFC 6298 §5.5), so each doubling of its age is one.
+    pub failures: f64,
+    /// Retries that have failed since it is late.
+    retries: f64,
     /// Round trips of this control period.
     pub round_trips: u32,
     /// Part of the level that it uses, 0 to 1.
@@ -113,7 +117,7 @@ pub(super) struct Home {
     pub renamed: bool,
     /// Mean multiple of its limit that it offers.
     ///
-    /// Each second counts at most [`Tuning::flood_ratio`].
+    /// Each period counts at most [`Tuning::flood_ratio`].
     brings: f64,
     /// True for a flood with a source that keeps the limit.
     pub limited: bool,
@@ -140,45 +144,14 @@ impl Home {
         Home {
             tuning,
             flow,
-            node: None,
-            upstream: None,
-            class: false,
             weight: 1.0,
-            fair: None,
             allotted: 1.0,
             raised: 1.0,
-            hops: None,
-            base_s: 0.0,
             cost: 1.0,
             multiple: 1.0,
-            floor: 0.0,
-            guarantee: 0.0,
             ceiling: f64::INFINITY,
-            limit: 0.0,
-            bytes: Counter::default(),
-            packets: Counter::default(),
-            drops: Counter::default(),
-            queued: 0,
-            signs: None,
-            held: false,
-            carried: 0.0,
-            unlimited: false,
-            continuous: false,
-            delay: 0.0,
-            fullness: 0.0,
-            mean: 0.0,
-            held_part: 0.0,
-            late: false,
-            round_trips: 0,
-            active: 0.0,
-            over: 0.0,
-            flood: false,
-            renamed: false,
-            brings: 0.0,
-            limited: false,
-            beside: false,
-            silent: tuning.idle_timeout,
-            troubled: false,
+            silent: MAX_TIMEOUT,
+            ..Home::default()
         }
     }
 
@@ -191,15 +164,12 @@ impl Home {
 
     /// Limit at a level, bit/s, and never above `most`; true if it is a new one.
     pub fn allow(&mut self, level: f64, most: f64) -> bool {
-        let fair = if self.floor > 0.0 {
-            self.floor.max(level * self.part())
-        } else {
-            level * self.part()
-        };
+        let fair = self.floor.max(level * self.part());
         let share = (fair * self.raised).min(most.max(level * self.weight));
-        let share = if self.beside { self.tuning.other_traffic_share * share } else { share };
+        let share = if self.beside { self.tuning.residual_share() * share } else { share };
         let limit = share.min(self.ceiling).max(self.guarantee).max(1.0);
-        let changed = (limit - self.limit).abs() > self.tuning.min_change * self.limit;
+        // A tenth of the growth in a second.
+        let changed = (limit - self.limit).abs() > 0.1 * self.tuning.gain * self.limit;
         if changed {
             self.limit = limit;
         }
@@ -208,9 +178,9 @@ impl Home {
 
     /// Ends the flow; its counter is kept, since the flow may return.
     pub fn leave(&mut self) {
-        (self.delay, self.fullness, self.active) = (0.0, 0.0, 0.0);
-        (self.mean, self.held_part, self.raised) = (0.0, 0.0, 1.0);
-        (self.late, self.troubled) = (false, false);
+        (self.fullness, self.mean, self.active) = (0.0, 0.0, 0.0);
+        (self.held_part, self.raised) = (0.0, 1.0);
+        (self.late, self.troubled, self.failures) = (false, false, 0.0);
     }
 
     /// Evaluates the samples of a control period of `elapsed` s.
@@ -225,42 +195,30 @@ impl Home {
         self.silent = if sent > 0.0 { 0.0 } else { self.silent + elapsed };
         let trip = self.signs.and_then(|s| s.round_trip);
         self.round_trips = trip.map_or(0, |t| t.count);
-        let base = trip.map_or(0.0, |t| t.base.as_secs_f64());
+        let memory = self.tuning.fullness_memory;
         match trip {
             Some(trip) => {
-                self.base_s = base;
-                self.delay = trip.median.saturating_sub(trip.base).as_secs_f64();
-                self.fullness = self.delay / edge.delay(base);
+                self.base_s = trip.base.as_secs_f64();
+                let delay = trip.median.saturating_sub(trip.base).as_secs_f64();
+                self.fullness += Tuning::weight(f64::from(trip.count), memory)
+                    * (delay / edge.delay(self.base_s) - self.fullness);
             }
-            None => {
-                let fade = (-elapsed / self.tuning.delay_fade_time).exp();
-                (self.delay, self.fullness) = (self.delay * fade, self.fullness * fade);
-            }
+            None => self.fullness *= (-elapsed / memory).exp(),
         }
-        self.wait(base);
-        if self.held {
-            self.troubled = false;
-        } else if self.silent < 1.5 * elapsed {
-            self.troubled |= self.fullness > 1.0 || self.late;
-        }
-        let ended = self.silent
-            > if self.troubled {
-                self.tuning.troubled_idle_timeout
-            } else {
-                self.tuning.idle_timeout
-            };
-        if ended {
+        self.wait(trip.map_or(0.0, |t| t.base.as_secs_f64()));
+        // TCP's timeouts last longer in trouble, and the home wants to send.
+        self.troubled = !self.held && (self.troubled || self.late || self.fullness > 1.0);
+        if self.silent > 0.5 * MAX_TIMEOUT {
             let active = self.active;
             self.leave();
             self.active = active;
         }
-        let weight = 1.0 - (-elapsed / self.tuning.mean_time).exp();
+        let weight = Tuning::weight(elapsed, self.tuning.long());
         self.mean += weight * (self.fullness - self.mean);
         self.held_part += weight * (f64::from(u8::from(self.held)) - self.held_part);
         let now = if self.held || used > 0.5 || self.troubled { 1.0 } else { used.min(1.0) };
-        let weight =
-            if now > self.active { 0.5 } else { 1.0 - (-elapsed / self.tuning.decay_time).exp() };
-        self.active += weight * (now - self.active);
+        let falls = Tuning::weight(elapsed, self.tuning.memory);
+        self.active += if now > self.active { 0.5 } else { falls } * (now - self.active);
     }
 
     /// Detects traffic that does not respond to its limit.
@@ -273,19 +231,16 @@ impl Home {
         let passed = self.packets.moved().max(1) as f64;
         let dropped = self.drops.moved() as f64 * self.sent() / passed;
         let brought = (self.sent() + dropped) / (self.limit * elapsed).max(1.0);
-        self.brings += (1.0 - (-elapsed / self.tuning.ratio_time).exp())
-            * (brought.min(self.tuning.flood_ratio) - self.brings);
-        let bound =
-            if self.limited { self.tuning.residual_flood_ratio } else { self.tuning.flood_ratio };
+        let t = self.tuning;
+        self.brings += Tuning::weight(elapsed, 0.25 * t.flood_time)
+            * (brought.min(t.flood_ratio) - self.brings);
+        let bound = if self.limited { t.residual_share() } else { t.flood_ratio };
         let more = self.class && brought > bound && !self.unlimited;
         let before = self.flood;
-        self.over = (self.over + if more { elapsed } else { -elapsed }).max(0.0);
-        let long = self
-            .tuning
-            .flood_time
-            .max(self.tuning.flood_packets * PACKET_BITS / self.limit.max(1.0));
-        self.flood = if before { self.over > 0.0 } else { self.over >= long };
-        self.over = self.over.min(if self.flood { self.tuning.flood_time } else { long });
+        let over = self.over + if more { elapsed } else { -elapsed };
+        let long = t.flood_time.max(0.75 * t.effect_time(self.limit));
+        self.flood = if before { over > 0.0 } else { over >= long };
+        self.over = over.clamp(0.0, if self.flood { t.flood_time } else { long });
         self.renamed |= self.flood != before;
     }
 
@@ -294,6 +249,11 @@ impl Home {
     /// The limit may be enforced here or at the source.
     pub fn is_flood(&self) -> bool {
         self.flood
+    }
+
+    /// True for a home that has offered much more than its limit for a while.
+    pub fn is_suspected(&self) -> bool {
+        self.over >= 0.25 * self.tuning.flood_time
     }
 
     /// True for a flood that is not limited at its source.
@@ -332,5 +292,8 @@ impl Home {
         let oldest = self.signs.and_then(|s| s.oldest).filter(|_| !self.held);
         let age = (oldest.unwrap_or(Span::ZERO).as_secs_f64() - base).max(0.0);
         self.late = (self.tuning.late_age..MAX_TIMEOUT).contains(&age);
+        let retries = if self.late { 1.0 + (age / self.tuning.late_age).log2() } else { 0.0 };
+        self.failures = (retries - self.retries).max(0.0);
+        self.retries = if self.late { retries.max(self.retries) } else { 0.0 };
     }
 }

@@ -2,7 +2,6 @@
 
 use fairmesh_units::FlowId;
 
-use super::PACKET_BITS;
 use super::home::{Home, MAX_TIMEOUT};
 use super::objective::Objective;
 use super::tuning::Tuning;
@@ -23,12 +22,14 @@ pub(super) struct Look {
     pub flow: Option<FlowId>,
     pub held: bool,
     pub late: bool,
+    /// Largest number of failed retries of a home in this control period.
+    pub failures: f64,
     pub round_trips: u32,
     /// Rate of all homes together at their mean cost, in bit/s.
     pub carried: f64,
     /// True if limits are not in force.
     pub unlimited: bool,
-    /// True if a home floods.
+    /// True if a home floods, or seems to.
     ///
     /// Neither its limit nor lower limits of the others make the mesh emptier.
     pub flooded: bool,
@@ -38,6 +39,7 @@ impl Look {
     pub fn add(&mut self, home: &Home) {
         self.carried += home.cost * home.carried;
         self.unlimited |= home.unlimited;
+        self.flooded |= home.is_suspected() && !home.is_flood();
         if home.is_flood() {
             // Where an agent limits its source, its packets wait there and not in the mesh.
             self.flooded |= home.floods();
@@ -50,6 +52,7 @@ impl Look {
         }
         self.held |= home.held;
         self.late |= home.late;
+        self.failures = self.failures.max(home.failures);
         self.round_trips = self.round_trips.saturating_add(home.round_trips);
     }
 }
@@ -120,7 +123,7 @@ struct Episode {
 }
 
 /// The search.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Level {
     tuning: &'static Tuning,
     /// Rate of all homes together at their mean cost, in bit/s.
@@ -148,21 +151,9 @@ impl Level {
     /// `bounds.lower`: the capacity of the slowest link.
     pub fn new(bounds: Bounds, tuning: &'static Tuning) -> Self {
         let initial = bounds.lower / tuning.initial_divisor;
-        Level {
-            tuning,
-            capacity: initial,
-            lowest: bounds.lowest,
-            initial,
-            highest: bounds.upper,
-            unlimited: false,
-            before: 0.0,
-            begins: true,
-            episode: None,
-            good: 0.0,
-            rest: 0.0,
-            rests: 0,
-            blind: 0.0,
-        }
+        let (lowest, highest) = (bounds.lowest, bounds.upper);
+        let begins = true;
+        Level { tuning, capacity: initial, lowest, initial, highest, begins, ..Level::default() }
     }
 
     /// Rate of all homes together, in bit/s.
@@ -185,7 +176,7 @@ impl Level {
     /// Limits then begin with the mean rate of the homes and fall from there: no home with less loses any of it.
     fn follow(&mut self, look: &Look) -> Step {
         let weight = match core::mem::replace(&mut self.unlimited, true) {
-            true => 1.0 - (-look.elapsed / self.tuning.mean_time).exp(),
+            true => Tuning::weight(look.elapsed, self.tuning.long()),
             false => 1.0,
         };
         let carried = look.carried.clamp(self.initial, self.highest);
@@ -207,14 +198,15 @@ impl Level {
         let trouble = full > 1.0 || look.late;
         self.blind = if look.round_trips > 0 { 0.0 } else { self.blind + dt };
         self.begins &= full < t.half_full && !look.late;
-        let gain = if self.begins { t.max_step } else { t.gain };
+        let gain = if self.begins { t.max_step() } else { t.gain };
         let change = (full - self.before).clamp(-1.0, 2.0);
         self.before = full;
-        let mut x = dt * (gain * (1.0 - full) - t.damping * change).clamp(-t.max_step, t.max_step);
+        let most = t.max_step();
+        let mut x = dt * (gain * (1.0 - full) - t.damping * change).clamp(-most, most);
         let mut step = Step::Fullest;
         let hold = if look.late {
             Some(Step::Late)
-        } else if self.blind >= t.decay_time {
+        } else if self.blind >= t.memory {
             Some(Step::Blind)
         } else {
             (!look.held).then_some(Step::NoneHeld)
@@ -222,6 +214,8 @@ impl Level {
         if let Some(why) = hold.filter(|_| x > 0.0) {
             (x, step) = (0.0, why);
         }
+        // A retry that fails counts once: its packet stays late for as long as TCP waits.
+        x = (x - 0.5 * most * look.failures).max(-most * dt);
         if look.idle >= t.idle_air || look.flooded {
             x = x.max(0.0);
         }
@@ -233,8 +227,7 @@ impl Level {
             let from = self.capacity;
             let episode = self.episode.get_or_insert(Episode { age: 0.0, from });
             episode.age += dt;
-            capacity = capacity.max(episode.from * (-t.max_fall_rate * episode.age).exp());
-            let sure = episode.age > t.effect_packets * PACKET_BITS / rate.max(1.0);
+            let sure = episode.age > t.effect_time(rate);
             if capacity < t.useless_fall * episode.from && full > 1.0 && sure {
                 capacity = episode.from;
                 self.rest = MAX_TIMEOUT * f64::from(1 << self.rests.min(3));
@@ -245,7 +238,7 @@ impl Level {
         if self.good > 1.0 {
             self.episode = None;
         }
-        if self.good > t.mean_time {
+        if self.good > t.long() {
             self.rests = 0;
         }
         self.capacity = capacity.clamp(self.lowest, self.highest);

@@ -52,7 +52,7 @@ options! {
         parameters {
             look: Span = 1.0, 0.25..=10.0, "s", "time between looks";
             delay: Span = 0.3, 0.05..=5.0, "s", "longest delay that a home's packets may have in the mesh beyond its least round trip";
-            queue: u32 = 12.0, 1.0..=1000.0, "packets", "buffer of each flow, or 2.4 s at its first limit if that is less, but never below 8";
+            queue: u32 = 12.0, 1.0..=1000.0, "packets", "buffer of each flow";
             keep: Span = 15.0, 2.0..=600.0, "s", "an agent drops a limit that is not renewed for so long";
             alpha_fairness: f64 = 100.0, 0.5..=100.0, "", "rates go with the number of hops to the power -1/alpha: 1 is proportional fairness, 100 max-min fairness";
             guarantee: f64 = 0.0, 0.0..=1_000_000.0, "kbit/s", "limit below which no home goes, if the mesh carries that for all";
@@ -72,15 +72,15 @@ pub fn rtt_constants() -> Vec<(&'static str, f64)> {
     Tuning::list()
 }
 
-/// Returns `rtt` under another name, with a constant multiplied by a factor.
+/// Returns `rtt` under another name, with other values for some constants.
 ///
-/// It is for studies of sensitivity. `None` if there is no such constant.
-pub fn rtt_moved(name: String, constant: &str, factor: f64) -> Option<Definition> {
+/// It is for studies. `None` if there is no constant of such a name.
+pub fn rtt_with(name: String, values: &[(&str, f64)]) -> Option<Definition> {
     // Definitions live as long as the program, and a study has a few hundred.
-    let tuning: &'static Tuning = Box::leak(Box::new(Tuning::moved(constant, factor)?));
-    let about = format!("rtt with {factor} times its constant {constant}");
+    let tuning: &'static Tuning = Box::leak(Box::new(Tuning::with(values)?));
+    let about = format!("rtt with other constants: {values:?}");
     let build = move |options: &Options, setting| start(options, tuning, setting);
-    let revision = format!("{} {constant} {factor}", env!("CARGO_PKG_VERSION"));
+    let revision = format!("{} {values:?}", env!("CARGO_PKG_VERSION"));
     let moved = Definition::new(name, about, Origin::ours("")).with_revision(revision);
     Some(moved.with_options(needs, build))
 }
@@ -193,13 +193,11 @@ fn build(
     }
     control.divide();
     let level = control.level.rate(&control.homes);
-    let packets = (tuning.queue_time * level / PACKET_BITS) as u32;
-    let packets = packets.max(tuning.min_queue as u32).min(options.queue);
     let template = ClassPlan {
         class: Class::Flow(FlowId(0)),
         limit: Limit::None,
         burst: Bytes(1500),
-        leaf: Leaf::DropTail { packets },
+        leaf: Leaf::DropTail { packets: options.queue },
     };
     let most = bounds.upper;
     let class = |here: &FlowHere| {
@@ -334,7 +332,7 @@ impl Rtt {
         self.looked = Some(now);
         let progress = *self.progress.get_or_insert(Progress::learning(now));
         let credible =
-            elapsed > 0.0 && elapsed <= self.edge.tuning.decay_time + self.look.as_secs_f64();
+            elapsed > 0.0 && elapsed <= self.edge.tuning.memory + self.look.as_secs_f64();
         let mut look = Look { elapsed, idle: self.air.idle.unwrap_or(0.0), ..Look::default() };
         for home in &mut self.homes {
             // Without counters nothing is known: another gateway's report is missing.

@@ -7,7 +7,6 @@
 
 use fairmesh_units::FlowId;
 
-use super::PACKET_BITS;
 use super::home::Home;
 use super::tuning::Tuning;
 
@@ -21,7 +20,7 @@ pub(super) enum Outcome {
 }
 
 /// Search for homes that may get more than the level.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Raise {
     tuning: &'static Tuning,
     /// Time since the start of this period, in s.
@@ -42,8 +41,7 @@ pub(super) struct Raise {
 
 impl Raise {
     pub fn new(tuning: &'static Tuning) -> Self {
-        let (age, sum, wait, failed) = (0.0, 0.0, 0.0, 0);
-        Raise { tuning, age, sum, wait, failed, reference: 0.0, active: 0.0, last: Vec::new() }
+        Raise { tuning, ..Raise::default() }
     }
 
     /// Handles a control period of `elapsed` s at this level, bit/s per weight.
@@ -51,14 +49,14 @@ impl Raise {
         let t = self.tuning;
         self.age += elapsed;
         self.sum += level.max(1.0).ln() * elapsed;
-        let period = t.period.max(t.effect_packets * PACKET_BITS / level.max(1.0));
+        let period = t.long().max(t.effect_time(level));
         if self.age < period + self.wait {
             return None;
         }
         let mean = (self.sum / self.age).exp();
         (self.age, self.sum, self.wait) = (0.0, 0.0, 0.0);
         let active: f64 = homes.iter().map(|h| h.active).sum();
-        let steady = (active - self.active).abs() <= t.max_homes_change * self.active;
+        let steady = (active - self.active).abs() <= 2.0 * t.significant_change * self.active;
         self.active = active;
         let raised = homes.iter().any(|h| h.raised > 1.0);
         if !steady || !raised {
@@ -70,13 +68,13 @@ impl Raise {
         }
         let base = homes.iter().filter(|h| h.raised <= 1.0 && !h.is_flood());
         let fullest = base.map(|h| h.mean).fold(0.0, f64::max);
-        for home in homes.iter_mut().filter(|h| h.mean > t.bottleneck_fullness * fullest) {
-            home.raised = (home.raised / t.step_factor).max(1.0);
+        for home in homes.iter_mut().filter(|h| h.mean > t.half_full * fullest) {
+            home.raised = (home.raised / t.raise_factor).max(1.0);
         }
-        if raised && mean < (1.0 - t.max_loss) * self.reference {
+        if raised && mean < (1.0 - t.significant_change) * self.reference {
             self.undo(homes);
             self.failed += 1;
-            self.wait = period * f64::from(1 << self.failed.min(t.max_periods as u32));
+            self.wait = period * f64::from(1 << self.failed.min(3));
             return Some(Outcome::Undone);
         }
         if !core::mem::take(&mut self.last).is_empty() {
@@ -86,10 +84,10 @@ impl Raise {
             return None;
         }
         for home in homes.iter_mut() {
-            let wants = home.held_part.min(home.active) > 1.0 / t.step_factor;
+            let wants = home.held_part.min(home.active) > 1.0 / t.raise_factor;
             if home.class && wants && home.mean < t.free_fullness * fullest {
                 self.last.push((home.flow, home.raised));
-                home.raised *= t.step_factor;
+                home.raised *= t.raise_factor;
             }
         }
         (!self.last.is_empty()).then_some(Outcome::Raised)
@@ -99,7 +97,7 @@ impl Raise {
     fn undo(&mut self, homes: &mut [Home]) {
         let t = self.tuning;
         if self.last.is_empty() {
-            homes.iter_mut().for_each(|h| h.raised = (h.raised / t.step_factor).max(1.0));
+            homes.iter_mut().for_each(|h| h.raised = (h.raised / t.raise_factor).max(1.0));
         }
         for (flow, before) in self.last.drain(..) {
             if let Some(home) = homes.iter_mut().find(|h| h.flow == flow) {

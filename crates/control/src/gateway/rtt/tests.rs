@@ -433,15 +433,38 @@ fn a_report_that_comes_late_does_not_count_as_unlimited() {
     assert!(!b.reasons.iter().any(|r| r.contains("not in force")), "{:?}", b.reasons);
 }
 
+/// Each doubling of a late packet's age lowers the others once.
+///
+/// Withheld answers lower them by less than half.
 #[test]
-fn a_study_can_move_each_constant() {
+fn each_retry_that_fails_lowers_the_level_once() {
+    let mut b = Bench::new(&[0, 1]);
+    b.seconds(20, &[busy(290); 2]);
+    let stalled = |age| Seen { used: 0.6, queued: 0, oldest: Some(age), ..busy(290) };
+    let before = b.limits[1] as f64;
+    // 0.4 s after the least round trip: the first one.
+    b.seconds(1, &[stalled(430), busy(290)]);
+    let first = b.limits[1] as f64;
+    assert!((0.92..0.96).contains(&(first / before)), "{before} {:?}", b.limits);
+    b.seconds(5, &[stalled(430), busy(290)]);
+    assert!(b.limits[1] as f64 > 0.97 * first, "{first} {:?}", b.limits);
+    b.seconds(1, &[stalled(840), busy(290)]);
+    assert!((b.limits[1] as f64) < 0.96 * first, "{first} {:?}", b.limits);
+    // A minute without any answer.
+    (1..60).for_each(|age| b.second(&[stalled(1_000 * age), busy(290)], None));
+    assert!(b.limits[1] as f64 > 0.55 * before, "{before} {:?}", b.limits);
+}
+
+#[test]
+fn a_study_can_set_each_constant() {
     for (name, value) in rtt_constants() {
-        let moved = Tuning::moved(name, 2.0).unwrap();
+        let moved = Tuning::with(&[(name, 2.0 * value)]).unwrap();
         let differs = format!("{moved:?}") != format!("{:?}", tuning::SHIPPED);
         assert!(differs && value > 0.0, "{name}: {value}");
-        assert_eq!(Tuning::moved(name, 1.0), Some(tuning::SHIPPED));
+        assert_eq!(Tuning::with(&[(name, value)]), Some(tuning::SHIPPED));
     }
-    assert!(Tuning::moved("none", 2.0).is_none());
+    assert!(rtt_constants().len() <= 18, "with the packet and TCP's timeout they are 20");
+    assert!(Tuning::with(&[("none", 2.0)]).is_none());
     let limits = |definition: Definition| {
         let mut registry = crate::Registry::empty();
         registry.add(definition).unwrap();
@@ -450,7 +473,7 @@ fn a_study_can_move_each_constant() {
         let instance = moved.unwrap().unwrap();
         instance.plan.classes.iter().map(|c| c.limit).collect::<Vec<_>>()
     };
-    let of = |factor| limits(rtt_moved("moved".into(), "initial_divisor", factor).unwrap());
-    assert_eq!(of(1.0), [Limit::Rate(BitRate(75_000)); 2]);
-    assert_eq!(of(0.5), [Limit::Rate(BitRate(150_000)); 2]);
+    let of = |divisor| limits(rtt_with("moved".into(), &[("initial_divisor", divisor)]).unwrap());
+    assert_eq!(of(6.0), [Limit::Rate(BitRate(75_000)); 2]);
+    assert_eq!(of(3.0), [Limit::Rate(BitRate(150_000)); 2]);
 }

@@ -20,14 +20,16 @@ macro_rules! tuning {
                 vec![$((stringify!($name), SHIPPED.$name),)*]
             }
 
-            /// Returns the constants with one of them multiplied by a factor.
+            /// Returns the constants with other values for some of them.
             ///
-            /// `None` if there is none of this name.
-            pub fn moved(name: &str, factor: f64) -> Option<Self> {
+            /// `None` if there is no constant of such a name.
+            pub fn with(values: &[(&str, f64)]) -> Option<Self> {
                 let mut tuning = SHIPPED;
-                match name {
-                    $(stringify!($name) => tuning.$name *= factor,)*
-                    _ => return None,
+                for (name, value) in values {
+                    match *name {
+                        $(stringify!($name) => tuning.$name = *value,)*
+                        _ => return None,
+                    }
                 }
                 Some(tuning)
             }
@@ -38,106 +40,97 @@ macro_rules! tuning {
 tuning! {
     /// Divisor of the slowest link's capacity at the start: half of the capacity of a long chain.
     initial_divisor = 6.0;
-    /// Relative change from which a limit is set again.
-    min_change = 0.004;
-    /// Fullness of the fullest home from which a path counts as in use and the level as found.
-    half_full = 0.5;
-    /// Queue of a class in time at its first limit, in s.
-    queue_time = 2.4;
-    /// Minimum queue of a class in packets.
-    min_queue = 8.0;
     /// Delay at the edge of the mesh's capacity, in packets on the slowest link.
     ///
     /// It is a queue of a packet at each hop and its neighbours.
     edge_delay_packets = 12.0;
     /// Delay at the edge of the mesh's capacity, in minimum round trips.
     edge_delay_round_trips = 8.0;
-    /// Time in which a delay without new round trips fades, in s.
+    /// Memory of a fullness, in round trips, or in s while there are none.
     ///
-    /// A burst at the start must not count for minutes.
-    delay_fade_time = 5.0;
+    /// A burst at the start must not count for minutes, and a single round trip must not move the level.
+    fullness_memory = 5.0;
     /// Age from which an unanswered packet is late, in s.
     late_age = 0.4;
-    /// Time without use or sign after which the control does not count on it, in s.
+    /// Memory of a home's use of the level, in s.
     ///
-    /// A home's use of the level falls over this time and rises by half in each control period; without any round trip
-    /// for this time the level does not rise; counters over a longer time, after a suspended machine or a clock that was
-    /// set, give no information; it is the time between messages to a node without agent.
-    decay_time = 10.0;
-    /// Time of the control's memory, in s.
-    ///
-    /// It is the time constant of a home's mean fullness and of the fraction of time with backlog, the time without
-    /// overload that ends its history, and the time after which a source without effect has no agent.
-    mean_time = 20.0;
-    /// Multiple of its limit that a flood offers.
-    ///
-    /// No transport that responds to its losses loses half of its packets for the time of a flood.
-    flood_ratio = 2.0;
-    /// Time for which a flood exceeds its limit, in s.
-    flood_time = 8.0;
-    /// Time for which a flood exceeds its limit, in packets at its limit.
-    flood_packets = 30.0;
-    /// Multiple of its limit up to which traffic keeps the limit.
-    compliant_ratio = 1.15;
-    /// Multiple of its limit above which a limited source still floods.
-    ///
-    /// An agent passes as much as the limit.
-    residual_flood_ratio = 0.3;
-    /// Time over which the ratio of offered traffic to limit is known, in s.
-    ///
-    /// A source that keeps its limit for as long counts as limited.
-    ratio_time = 2.0;
-    /// Fraction of a home's share for its other traffic beside an unlimited flood.
-    ///
-    /// It applies while the flood is not limited at its source.
-    other_traffic_share = 0.25;
-    /// Idle time after which a home has ended, in s.
-    idle_timeout = 4.0;
-    /// Idle time after which a home in trouble has ended, in s.
-    ///
-    /// TCP's timeouts last longer there.
-    troubled_idle_timeout = 30.0;
+    /// The use falls over this time and rises by half in each control period. Without any round trip for this time the
+    /// level does not rise. Counters over a longer time, after a suspended machine or a clock that was set, give no
+    /// information. It is the time between messages to a node without agent. Comparisons of homes and levels take twice
+    /// this time ([`Tuning::long`]).
+    memory = 10.0;
     /// Growth of the level where nothing is full, per s.
+    ///
+    /// The largest step of a control period, and the growth until the first path is half full, are three times it.
     gain = 0.04;
     /// Gain of the change of fullness: delay integrates overload, so this term damps the loop.
     damping = 0.2;
-    /// Largest step of a control period, and growth until the first path is half full, per s.
-    max_step = 0.12;
     /// Idle fraction of the gateway's air above which the level does not fall.
     idle_air = 0.75;
-    /// Fastest fall in an episode of overload, in 1/s.
-    max_fall_rate = 0.1;
     /// Fraction to which the level may fall before the fall counts as useless.
     useless_fall = 1.0 / 3.0;
-    /// Time in which a change of the level shows its effect, in packets of a home.
+    /// Time in which a change of a limit shows its effect, in packets at the limit.
     ///
-    /// It is the least time before a fall counts as useless, and between two steps of raised homes.
+    /// It is the least time before a fall counts as useless, and between two raises.
     effect_packets = 40.0;
+    /// Fullness from which a path counts as in use.
+    ///
+    /// It is also the fraction of the fullest home's mean fullness from which a path has no room.
+    half_full = 0.5;
     /// Fraction of the fullest home's mean fullness below which a home's path has room.
     ///
     /// On meshes with one bottleneck all homes had at least 0.37 of it; with several bottlenecks, those with
     /// another one had 0.03 to 0.32.
     free_fullness = 0.3;
-    /// Fraction of the fullest home's mean fullness above which a home's path has no room.
-    bottleneck_fullness = 0.45;
-    /// Factor of a step.
+    /// Factor of a raise.
     ///
     /// A home is raised if it had backlog, and used the level, for the inverse of it.
-    step_factor = 1.25;
-    /// Fraction of the level that the others may lose by all steps.
-    max_loss = 0.06;
-    /// Time between two steps, in s.
+    raise_factor = 1.25;
+    /// Change of the level that is not noise; twice as much for the number of active homes.
+    significant_change = 0.06;
+    /// Multiple of its limit that a flood offers.
     ///
-    /// It doubles after a step that failed.
-    period = 15.0;
-    /// Doublings of the time between two steps after steps that failed.
-    max_periods = 4.0;
-    /// Relative change of the number of active homes above which levels are not compared.
-    max_homes_change = 0.1;
-    /// Number of messages in the time after which an agent drops a limit.
+    /// No transport that responds to its losses loses half of its packets for the time of a flood.
+    flood_ratio = 2.0;
+    /// Time for which a flood exceeds its limit, or a limited source breaks it, in s.
     ///
-    /// Until the source keeps its limit, a message is sent in each control period.
-    renewals = 4.0;
-    /// Time for which a limited source must exceed its limit to count as unlimited again, in s.
-    violation_time = 5.0;
+    /// A quarter of it is the time over which the ratio of offered traffic to limit is known.
+    flood_time = 8.0;
+    /// Multiple of its limit up to which traffic keeps the limit.
+    compliant_ratio = 1.15;
+}
+
+impl Default for &Tuning {
+    fn default() -> Self {
+        &SHIPPED
+    }
+}
+
+impl Tuning {
+    /// Largest step of a control period, per s.
+    pub fn max_step(&self) -> f64 {
+        3.0 * self.gain
+    }
+
+    /// Time of comparisons, in s.
+    pub fn long(&self) -> f64 {
+        2.0 * self.memory
+    }
+
+    /// Weight of a control period of `elapsed` s in a mean over `time` s.
+    pub fn weight(elapsed: f64, time: f64) -> f64 {
+        1.0 - (-elapsed / time).exp()
+    }
+
+    /// Fraction of its limit above which a limited source still floods.
+    ///
+    /// An agent passes as much as the limit. It is also the fraction of a home's share for its other traffic beside a flood without a limit at its source.
+    pub fn residual_share(&self) -> f64 {
+        self.flood_ratio.powi(-2)
+    }
+
+    /// Time in which a limit of `rate` bit/s shows its effect, in s.
+    pub fn effect_time(&self, rate: f64) -> f64 {
+        self.effect_packets * super::PACKET_BITS / rate.max(1.0)
+    }
 }
