@@ -24,7 +24,8 @@ import time
 CARGO = os.environ.get("CARGO", "cargo")
 LIST = os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "test-programs.json")
 # Package, program. They hold a mesh's clock against the kernel's, and repeat a run that the machine's other work bent.
-ALONE = {("fairmesh-emulator", "root"), ("fairmesh", "truth"), ("fairmesh", "emulate"), ("fairmesh-experiments", "emulated")}
+ALONE = {("fairmesh-emulator", "root"), ("fairmesh", "truth"), ("fairmesh", "emulate"), ("fairmesh-experiments", "emulated"),
+         ("fairmesh-testbed", "week")}
 # These take longest, so they begin.
 FIRST = [("fairmesh-agent", "gateway"), ("fairmesh-lab", "optimum"), ("fairmesh", "docs")]
 
