@@ -179,18 +179,25 @@ impl Summary {
         let (Some(control), false) = (&replay.control, starved.is_empty()) else {
             return Some(format!("the change by mode = \"apply\" is not known: {unknown}"));
         };
-        let least = |of: fn(&ReplayedHome) -> u64| short(starved.iter().map(|h| of(h)).min());
         let all = replay.seconds + replay.left_out_seconds;
+        let homes = if starved.len() == 1 { "home" } else { "homes" };
         let mut text = format!(
-            "{} of {} of congestion without limits replayed through {control}: with mode = \"apply\", {} {} would have had \
-             at least {} instead of {} while starved",
+            "{} of {} of congestion without limits replayed through {control}: with mode = \"apply\", {} {homes} would have had",
             time(replay.seconds),
             time(all),
             starved.len(),
-            if starved.len() == 1 { "home" } else { "homes" },
-            least(|h| h.least_bits_per_second),
-            least(|h| h.carried_bits_per_second),
         );
+        if let Some(h) = starved.iter().min_by_key(|h| h.least_bits_per_second) {
+            let _ = write!(
+                text,
+                " at least {} while starved ({} {}: {} instead of {})",
+                short(Some(h.least_bits_per_second)),
+                shown(&h.name),
+                h.direction,
+                range(h),
+                short(Some(h.carried_bits_per_second))
+            );
+        }
         let lost =
             |h: &&ReplayedHome| h.carried_bits_per_second.saturating_sub(h.most_bits_per_second);
         let most = replay.homes.iter().filter(|h| !h.starved).max_by_key(lost);
