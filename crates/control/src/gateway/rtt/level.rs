@@ -120,6 +120,8 @@ struct Episode {
     age: f64,
     /// Capacity at its start, in bit/s.
     from: f64,
+    /// Rate that homes carried at its start, at most the capacity, in bit/s.
+    carried: f64,
 }
 
 /// The search.
@@ -225,10 +227,12 @@ impl Level {
             capacity = capacity.max(self.capacity);
         } else if trouble {
             let from = self.capacity;
-            let episode = self.episode.get_or_insert(Episode { age: 0.0, from });
+            // The fall of a limit that is not reached shows nothing.
+            let carried = from.min(look.carried);
+            let episode = self.episode.get_or_insert(Episode { age: 0.0, from, carried });
             episode.age += dt;
             let sure = episode.age > t.effect_time(rate);
-            if capacity < t.useless_fall * episode.from && full > 1.0 && sure {
+            if capacity < t.useless_fall * episode.carried && full > 1.0 && sure {
                 capacity = episode.from;
                 self.rest = MAX_TIMEOUT * f64::from(1 << self.rests.min(3));
                 (self.rests, self.episode, step) = (self.rests + 1, None, Step::Restored);

@@ -165,7 +165,7 @@ fn build(
     if options.agents && setting.site.agent {
         return Ok(agent::build());
     }
-    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * tuning.initial_divisor)?;
+    let bounds = Bounds::of(&setting.neighbours, 1.0, tuning.initial_divisor.powi(2))?;
     let packet = PACKET_BITS / bounds.lower;
     let edge = Edge { packet, longest: options.delay.as_secs_f64(), tuning };
     let mut control = Rtt {

@@ -39,6 +39,8 @@ macro_rules! tuning {
 
 tuning! {
     /// Divisor of the slowest link's capacity at the start: half of the capacity of a long chain.
+    ///
+    /// Its square is the divisor for the least capacity, since links behind that one may be slower.
     initial_divisor = 6.0;
     /// Delay at the edge of the mesh's capacity, in packets on the slowest link.
     ///
@@ -67,7 +69,7 @@ tuning! {
     damping = 0.2;
     /// Idle fraction of the gateway's air above which the level does not fall.
     idle_air = 0.75;
-    /// Fraction to which the level may fall before the fall counts as useless.
+    /// Fraction of the carried rate from which a fall of the level counts as useless.
     useless_fall = 1.0 / 3.0;
     /// Time in which a change of a limit shows its effect, in packets at the limit.
     ///
