@@ -170,7 +170,7 @@ test:
 	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=line SHELL=$(abspath scripts/parts.py) '.SHELLFLAGS=$$@' tested alone; \
 		code=$$?; scripts/parts.py; exit $$code
 
-# Last, with nothing beside it.
+# Last, with nothing else beside it.
 alone: tested
 	CARGO="$(CARGO)" scripts/tests.py --built --alone
 

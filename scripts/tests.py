@@ -4,7 +4,7 @@
 Many of them wait for the kernel more than they compute.
 
     scripts/tests.py           all but those that emulate in real time, and the examples in comments
-    scripts/tests.py --alone   those, one after the other, with nothing beside them
+    scripts/tests.py --alone   those, with nothing else beside them
     scripts/tests.py --build   only builds them
     --built                    what --build has built last is run as it is: cargo may have other things to do
 
@@ -27,7 +27,8 @@ LIST = os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "test-programs
 ALONE = {("fairmesh-emulator", "root"), ("fairmesh", "truth"), ("fairmesh", "emulate"), ("fairmesh-experiments", "emulated"),
          ("fairmesh-testbed", "week")}
 # These take longest, so they begin.
-FIRST = [("fairmesh-agent", "gateway"), ("fairmesh-lab", "optimum"), ("fairmesh", "docs")]
+FIRST = [("fairmesh-agent", "gateway"), ("fairmesh-lab", "optimum"), ("fairmesh", "docs"),
+         ("fairmesh", "truth"), ("fairmesh-testbed", "week")]
 
 
 def build():
@@ -109,13 +110,13 @@ def main():
         return
     alone = "--alone" in asked
     chosen = [p for p in (kept() if "--built" in asked else build()) if (p[:2] in ALONE) == alone]
+    rank = {name: i for i, name in enumerate(FIRST)}
+    chosen.sort(key=lambda p: rank.get(p[:2], len(rank)))
     if not alone:
-        rank = {name: i for i, name in enumerate(FIRST)}
-        chosen.sort(key=lambda p: rank.get(p[:2], len(rank)))
         chosen.append(("every package", "examples in comments", None, os.getcwd()))
     elif len(chosen) != len(ALONE):
         sys.exit(f"tests: {len(chosen)} of the programs to run alone exist; expected {sorted(ALONE)}")
-    at_once = 1 if alone else int(os.environ.get("FAIRMESH_TESTS", "2"))
+    at_once = int(os.environ.get("FAIRMESH_TESTS", "2"))
     told = threading.Lock()
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         ended = list(zip(chosen, pool.map(lambda p: run(p, told), chosen)))
