@@ -365,6 +365,27 @@ impl Netlink {
         self.socket.send_to(bytes, &SocketAddr::new(0, 0), 0).map(|_| ()).map_err(failed)
     }
 
+    /// Reads one datagram without waiting, and passes type and payload of its messages to `each`.
+    ///
+    /// Returns false if none waits. Datagrams that found no room are lost without an error.
+    ///
+    /// # Errors
+    /// Returns an error if the socket fails.
+    pub fn pending(&mut self, mut each: impl FnMut(u16, &[u8])) -> Result<bool, Error> {
+        self.received.clear();
+        match self.socket.recv(&mut self.received, libc::MSG_DONTWAIT) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => return Ok(true),
+            Err(e) => return Err(Error::io("reading netlink")(e)),
+        }
+        for message in messages(&self.received).map_while(Result::ok) {
+            each(message.message_type(), message.payload());
+        }
+        Ok(true)
+    }
+
     fn receive(&mut self) -> Result<(), Error> {
         loop {
             self.received.clear();

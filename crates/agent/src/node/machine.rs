@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use fairmesh_control::{Channel, Marking};
 use fairmesh_linux::bpf::{FlowCount, FlowMeter, MarkRule, Marker, Spacing};
 use fairmesh_linux::link::{self, Link};
 use fairmesh_linux::netlink::Netlink;
-use fairmesh_linux::nl80211::{Nl80211, Radio, Station, Survey};
+use fairmesh_linux::nl80211::{ActionFrames, Nl80211, Radio, RadioMode, Station, Survey};
 use fairmesh_linux::tc::stats::Stats;
 use fairmesh_linux::{
     Error, FREE_PRIORITY, Interface, IpNet, LocalPlace, LocalShaper, MacAddr, NextHopShaper,
@@ -214,9 +214,59 @@ pub type HopLimit = (MacAddr, Option<BitRate>);
 /// Wakes the loop; returns false when the loop has ended.
 pub type Wake = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// A socket to the neighbours, and the thread that wakes the loop for it.
+/// Sockets to the neighbours.
+enum Sockets {
+    /// Broadcasts.
+    Udp(UdpSocket),
+    /// Frames to the peers of a mesh point, which would flood broadcasts.
+    Frames(ActionFrames),
+}
+
+impl Sockets {
+    /// Opens frames on a mesh point, if its driver sends them, and a UDP socket elsewhere.
+    fn open(name: &str, mesh_point: bool) -> Result<Self, Error> {
+        match mesh_point.then(|| ActionFrames::open(name)) {
+            Some(Ok(frames)) => Ok(Sockets::Frames(frames)),
+            _ => Ok(Sockets::Udp(broadcast::open(name, PORT, FREE_PRIORITY)?)),
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> bool {
+        match self {
+            Sockets::Udp(socket) => broadcast::send(socket, PORT, bytes).is_ok(),
+            Sockets::Frames(frames) => frames.send(bytes).is_ok(),
+        }
+    }
+
+    /// Passes a waiting message to `handle`; returns false if none waits.
+    fn receive(&mut self, handle: &mut dyn FnMut(&[u8])) -> bool {
+        match self {
+            Sockets::Udp(socket) => {
+                // One more, so that a message that is too long is not taken for a shorter one.
+                let mut buffer = [0; MAX_MESSAGE + 1];
+                match socket.recv(&mut buffer) {
+                    Ok(length) => handle(&buffer[..length]),
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(_) => return false,
+                }
+                true
+            }
+            Sockets::Frames(frames) => frames.receive(handle).unwrap_or(false),
+        }
+    }
+
+    /// Returns a second descriptor of the socket with received messages.
+    fn watched(&self) -> std::io::Result<OwnedFd> {
+        match self {
+            Sockets::Udp(socket) => socket.as_fd().try_clone_to_owned(),
+            Sockets::Frames(frames) => frames.as_fd().try_clone_to_owned(),
+        }
+    }
+}
+
+/// Sockets to the neighbours, and the thread that wakes the loop for them.
 struct Carrier {
-    socket: UdpSocket,
+    sockets: Sockets,
     index: u32,
     /// Reports to the thread that everything was read.
     read: SyncSender<()>,
@@ -290,26 +340,33 @@ impl Opened {
             self.radio = radio.map(|r| (link.index, r));
         }
         if self.carrier.as_ref().is_none_or(|c| c.index != link.index) {
-            self.carrier = Carrier::open(self.name.name(), link.index, wake).ok();
+            let mode = self.radio.as_mut().and_then(|(_, radio)| radio.mode().ok().flatten());
+            let mesh_point = mode == Some(RadioMode::MeshPoint);
+            self.carrier = Carrier::open(self.name.name(), link.index, mesh_point, wake).ok();
         }
     }
 }
 
 impl Carrier {
-    fn open(name: &str, index: u32, wake: &std::sync::Arc<Wake>) -> Result<Self, Error> {
-        let socket = broadcast::open(name, PORT, FREE_PRIORITY)?;
+    fn open(
+        name: &str,
+        index: u32,
+        mesh_point: bool,
+        wake: &std::sync::Arc<Wake>,
+    ) -> Result<Self, Error> {
+        let sockets = Sockets::open(name, mesh_point)?;
         let failed = || Error::io(format!("waiting for messages on {name}"));
-        let watched = socket.try_clone().map_err(failed())?;
+        let watched = sockets.watched().map_err(failed())?;
         let (read, done) = sync_channel(1);
         let wake = wake.clone();
         let thread = std::thread::Builder::new().name("messages".into()).stack_size(128 * 1024);
         thread.spawn(move || watch(&watched, &done, &wake)).map_err(failed())?;
-        Ok(Carrier { socket, index, read })
+        Ok(Carrier { sockets, index, read })
     }
 }
 
 /// Wakes the loop for messages, and waits until they were read.
-fn watch(socket: &UdpSocket, read: &Receiver<()>, wake: &Wake) {
+fn watch(socket: &OwnedFd, read: &Receiver<()>, wake: &Wake) {
     loop {
         let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
         let readable = matches!(poll(&mut fds, PollTimeout::from(1000_u16)), Ok(n) if n > 0);
@@ -366,20 +423,16 @@ impl Machine for Kernel {
     }
 
     fn send(&mut self, interface: usize, bytes: &[u8]) -> bool {
-        let carrier = self.interfaces.get(interface).and_then(|i| i.carrier.as_ref());
-        carrier.is_some_and(|c| broadcast::send(&c.socket, PORT, bytes).is_ok())
+        let carrier = self.interfaces.get_mut(interface).and_then(|i| i.carrier.as_mut());
+        carrier.is_some_and(|c| c.sockets.send(bytes))
     }
 
     fn read(&mut self, handle: &mut dyn FnMut(usize, &[u8])) {
-        // One more, so that a message that is too long is not taken for a shorter one.
-        let mut buffer = [0; MAX_MESSAGE + 1];
-        for (at, opened) in self.interfaces.iter().enumerate() {
-            let Some(carrier) = &opened.carrier else { continue };
+        for (at, opened) in self.interfaces.iter_mut().enumerate() {
+            let Some(carrier) = &mut opened.carrier else { continue };
             for _ in 0..MAX_AT_ONCE {
-                match carrier.socket.recv(&mut buffer) {
-                    Ok(length) => handle(at, &buffer[..length]),
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    Err(_) => break,
+                if !carrier.sockets.receive(&mut |message| handle(at, message)) {
+                    break;
                 }
             }
             let _ = carrier.read.try_send(());

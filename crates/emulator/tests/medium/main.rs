@@ -13,6 +13,7 @@ mod traffic;
 use std::time::Duration;
 
 use fairmesh_engine::{RunOptions, run};
+use fairmesh_linux::{broadcast, nl80211::ActionFrames};
 use fairmesh_scenario::{ImportOptions, parse};
 use mesh::{Driver, HT20_2GHZ, Mesh, Mode, NOHT_5GHZ, medium_json};
 use traffic::{SETTLING, saturate, tcp, transfers};
@@ -280,6 +281,18 @@ const BIASED_TREE: &str = "name = \"biased\"\nduration = \"30 s\"\nwarmup = \"10
 #[ignore = "in scripts/kernel's machine"]
 fn gap_frees_the_far_home() {
     let _one = machine!();
+    gap(Mode::Ibss(NOHT_5GHZ), "layer3");
+}
+
+/// The same with messages in action frames.
+#[test]
+#[ignore = "in scripts/kernel's machine"]
+fn gap_frees_the_far_home_of_an_802_11s_mesh() {
+    let _one = machine!();
+    gap(Mode::Mesh(NOHT_5GHZ), "hwmp");
+}
+
+fn gap(mode: Mode, routing: &str) {
     let traffic = "[[flow]]\nfrom = 2\nto = 0\ntransport = { tcp = \"cubic\", preset = \"linux\" }\n\
                    [[flow]]\nfrom = 3\nto = 0\ntransport = { tcp = \"cubic\", preset = \"linux\" }\n";
     let use_gap = "use = \"gap\"\nguarantee = 2000";
@@ -293,18 +306,16 @@ fn gap_frees_the_far_home() {
             run.flows.iter().map(|f| f.goodput_bps).collect()
         })
         .collect();
-    let mesh = Mesh::start(
-        BIASED_TREE,
-        Driver::Ours { ring: 2 },
-        Mode::Ibss(NOHT_5GHZ),
-        &["--scenario-rates"],
-    );
-    control::route(&mesh, &[None, Some(0), Some(0), Some(1)]);
+    let mesh = Mesh::start(BIASED_TREE, Driver::Ours { ring: 2 }, mode, &["--scenario-rates"]);
+    match mode {
+        Mode::Ibss(_) => control::route(&mesh, &[None, Some(0), Some(0), Some(1)]),
+        Mode::Mesh(_) => (1..4).for_each(|node| mesh.reach(node)),
+    }
     let pairs = [(2, 0), (3, 0)];
     let mbit =
         |all: &[f64]| all.iter().map(|x| format!("{:.2}", x / 1e6)).collect::<Vec<_>>().join(" ");
     let without = tcp(&mesh, &pairs, seconds());
-    let routers = control::Routers::start(&mesh, "apply", use_gap);
+    let routers = control::Routers::start(&mesh, routing, use_gap);
     routers.wait(&mesh);
     let with = transfers(&mesh, &pairs, 5.5, 2.0 * seconds());
     let with: Vec<f64> = with.iter().map(|t| t.rate).collect();
@@ -316,7 +327,9 @@ fn gap_frees_the_far_home() {
         println!("gap, simulator: {} (Jain {:.2})", mbit(run), jain(run));
     }
     assert!(near["limit"]["applied"] == true, "{near}");
-    assert!(with[1] > 3.0 * without[1] && with[1] > 2e6, "the far home: {:.0} bit/s", with[1]);
+    // The guarantee; without it the far home of the routed mesh has a hundredth of the near one.
+    let much = if matches!(mode, Mode::Mesh(_)) { 1.5 } else { 3.0 };
+    assert!(with[1] > much * without[1] && with[1] > 2e6, "the far home: {:.0} bit/s", with[1]);
     let mut sums: Vec<f64> = gap.iter().map(|run| run.iter().sum()).collect();
     sums.sort_by(f64::total_cmp);
     let sum = sums[sums.len() / 2];
@@ -324,9 +337,8 @@ fn gap_frees_the_far_home() {
     let mut simulated: Vec<f64> = gap.iter().map(|run| jain(run)).collect();
     simulated.sort_by(f64::total_cmp);
     let median = simulated[simulated.len() / 2];
-    let off = jain(&with) - median;
     // The simulator's own seeds differ by more.
-    assert!(off.abs() < 0.1, "Jain {:.2} beside {median:.2}", jain(&with));
+    assert!(jain(&with) > median - 0.1, "Jain {:.2} beside {median:.2}", jain(&with));
 }
 
 /// Uploads of all nodes under a mechanism: kernel and simulator agree on sum and fairness.
@@ -350,7 +362,7 @@ fn controlled(text: &str, parents: &[Option<usize>], control: &str, settling: f6
     let pairs: Vec<(usize, usize)> = (1..parents.len()).map(|from| (from, 0)).collect();
     pairs.iter().for_each(|(from, _)| mesh.reach(*from));
     let without = tcp(&mesh, &pairs, seconds());
-    let routers = control::Routers::start(&mesh, "apply", control);
+    let routers = control::Routers::start(&mesh, "layer3", control);
     routers.wait(&mesh);
     let with = transfers(&mesh, &pairs, settling, 2.0 * seconds());
     let with: Vec<f64> = with.iter().map(|t| t.rate).collect();
@@ -429,7 +441,7 @@ fn lbm_at_relays_shortens_the_queues() {
     (0..4).for_each(|node| _ = mesh.sh(node, "sysctl -qw net.ipv4.tcp_ecn=1"));
     let measure = |settling, seconds| transfers(&mesh, &[(3, 0)], settling, seconds).remove(0);
     let without = measure(SETTLING, seconds());
-    let routers = control::Routers::start(&mesh, "apply", use_lbm);
+    let routers = control::Routers::start(&mesh, "layer3", use_lbm);
     routers.wait(&mesh);
     let with = measure(4.5, 2.0 * seconds());
     println!("marks at the far home: {}", routers.status(&mesh, 3)["marking"]);
@@ -443,6 +455,42 @@ fn lbm_at_relays_shortens_the_queues() {
     }
     assert!(with.round_trip < 0.01, "{} s", with.round_trip);
     assert!(with.rate > 0.95 * without.rate, "{} of {}", with.rate, without.rate);
+}
+
+/// Action frames reach the peers of a mesh point, where a broadcast is flooded.
+#[test]
+#[ignore = "in scripts/kernel's machine"]
+fn action_frames_reach_peers_only() {
+    let _one = machine!();
+    let mesh = Mesh::start(&chain(2, 1), Driver::Ours { ring: 2 }, Mode::Mesh(NOHT_5GHZ), &[]);
+    mesh.reach(2);
+    let open =
+        |node: usize| mesh.nodes[node].enter(|| Ok(ActionFrames::open("wlan0"))).unwrap().unwrap();
+    let mut frames: Vec<ActionFrames> = (0..3).map(open).collect();
+    let datagrams = |node: usize| {
+        mesh.nodes[node].enter(|| Ok(broadcast::open("wlan0", 5248, 0))).unwrap().unwrap()
+    };
+    let sockets: Vec<_> = (0..3).map(datagrams).collect();
+    // Broadcasts are not acknowledged, so that some are lost.
+    for _ in 0..10 {
+        frames[0].send(&[7; 250]).unwrap();
+        broadcast::send(&sockets[0], 5248, b"datagram").unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut messages = [0; 3];
+    for (node, count) in messages.iter_mut().enumerate() {
+        while frames[node]
+            .receive(|message| {
+                assert_eq!(message, [7; 250]);
+                *count += 1;
+            })
+            .unwrap()
+        {}
+    }
+    let flooded = std::iter::from_fn(|| sockets[2].recv(&mut [0; 16]).ok()).count();
+    println!("messages by hops {messages:?}, datagrams over two hops {flooded}");
+    assert!(messages[1] >= 5 && messages[0] == 0 && messages[2] == 0, "{messages:?}");
+    assert!(flooded >= 3, "{flooded}");
 }
 
 /// A medium that dies stops nothing, and a new one takes over.

@@ -7,8 +7,10 @@
 //! A generic netlink message's payload is a 4-byte head (command, version, 2 reserved) and
 //! attributes.
 
+mod action;
 mod radio;
 
+pub use action::ActionFrames;
 pub use radio::{Nl80211, Radio};
 
 use fairmesh_units::{BitRate, Span};
