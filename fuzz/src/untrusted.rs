@@ -91,11 +91,12 @@ pub fn history(bytes: &[u8]) {
         let _ = (curves.home("a"), curves.all().homes.len());
     }
     for (since, until) in [(0, u64::MAX), (wall - 3600, wall), (u64::MAX, 0)] {
-        let summary = Summary::read(&folder.0, since, until).expect("the folder can be read");
+        let summary = Summary::read(&folder.0, since, until, None).expect("the folder can be read");
         assert!(!summary.text().chars().any(|c| c.is_control() && c != '\n'));
         let _ = summary.html();
     }
-    let settings = HistorySettings { folder: folder.0.clone(), size: SIZE };
+    let settings =
+        HistorySettings { folder: folder.0.clone(), size: SIZE, period: HistorySettings::PERIOD };
     let mut ring = Ring::open(&settings).expect("the folder can be read");
     let usage = HomeUse { name: "a".into(), ..HomeUse::default() };
     for minute in 1..=2 {

@@ -80,8 +80,9 @@ impl Events {
                 let (from, to) = (l.link.from.0, l.link.to.0);
                 self.flow_link.bind(py).call1((from, to, l.flow.0, l.ack, l.bytes, l.packets))
             }
-            // A mechanism of Python asks for no sums and no messages in place of header fields.
-            Event::SentSum(_) | Event::FlowSum(_) | Event::Fields(_) => {
+            // A mechanism of Python asks for no sums and no messages in place of header fields, and simulated
+            // neighbours do not change.
+            Event::SentSum(_) | Event::FlowSum(_) | Event::Fields(_) | Event::Neighbours(_) => {
                 Ok(py.None().into_bound(py))
             }
             Event::PathSigns(p) => self.path_signs.bind(py).call1((
