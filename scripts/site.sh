@@ -43,6 +43,7 @@ mkdir -p "$FAIRMESH_PAGES/controls"
 
 if [ "${1:-}" = check ]; then
     "$python" scripts/site/starvation.py "$programs/fairmesh" --check
+    "$python" scripts/site/routers.py --check
 fi
 
 # A warning about a link, an anchor or the navigation ends the build. --quiet would hide warnings from --strict.

@@ -342,7 +342,7 @@ fn gap(mode: Mode, routing: &str) {
 }
 
 /// Uploads of all nodes under a mechanism: kernel and simulator agree on sum and fairness.
-fn controlled(text: &str, parents: &[Option<usize>], control: &str, settling: f64) {
+fn controlled(name: &str, text: &str, parents: &[Option<usize>], control: &str, settling: f64) {
     let queue = "queue = { kind = \"mac80211\" }\nrate =";
     let long = text.replace("20 s", "50 s").replace("warmup = \"2 s\"", "warmup = \"30 s\"");
     let simulated = format!(
@@ -376,6 +376,21 @@ fn controlled(text: &str, parents: &[Option<usize>], control: &str, settling: f6
     show("without", &without);
     show("with", &with);
     wanted.iter().for_each(|run| show("simulator", run));
+    let hops = |node: usize| std::iter::successors(Some(node), |n| parents[*n]).count() - 1;
+    mesh::keep(
+        name,
+        &serde_json::json!({
+            "kernel": mesh::release().trim(),
+            "control": control,
+            "hops": (1..parents.len()).map(hops).collect::<Vec<_>>(),
+            "settling_s": settling,
+            "measured_s": 2.0 * seconds(),
+            "without_bps": without,
+            "with_bps": with,
+            "simulated_without_bps": simulated_uploads(text),
+            "simulated_with_bps": wanted,
+        }),
+    );
     let middle = |of: fn(&[f64]) -> f64| {
         let mut all: Vec<f64> = wanted.iter().map(|run| of(run)).collect();
         all.sort_by(f64::total_cmp);
@@ -392,7 +407,7 @@ fn controlled(text: &str, parents: &[Option<usize>], control: &str, settling: f6
 fn cna_makes_a_chain_fair() {
     let _one = machine!();
     let control = "use = \"cna+sampled+messages\"";
-    controlled(&chain(3, 2), &[None, Some(0), Some(1), Some(2)], control, 10.0);
+    controlled("cna-chain", &chain(3, 2), &[None, Some(0), Some(1), Some(2)], control, 10.0);
 }
 
 /// `mesh-maxmin` at every router makes a chain fair, as simulated.
@@ -401,7 +416,13 @@ fn cna_makes_a_chain_fair() {
 fn mesh_maxmin_makes_a_chain_fair() {
     let _one = machine!();
     let control = "use = \"mesh-maxmin+sampled+messages\"";
-    controlled(&chain(3, 2), &[None, Some(0), Some(1), Some(2)], control, 25.0);
+    controlled(
+        "mesh-maxmin-chain",
+        &chain(3, 2),
+        &[None, Some(0), Some(1), Some(2)],
+        control,
+        25.0,
+    );
 }
 
 /// The same on a tree of which six of nine homes have nearly nothing without control.
@@ -411,7 +432,13 @@ fn mesh_maxmin_makes_a_tree_fair() {
     let _one = machine!();
     let branch = |b: usize| [Some(0), Some(3 * b + 1), Some(3 * b + 2)];
     let parents: Vec<_> = [None].into_iter().chain((0..3).flat_map(branch)).collect();
-    controlled(&tree(), &parents, "use = \"mesh-maxmin+sampled+messages\"", 25.0);
+    controlled(
+        "mesh-maxmin-tree",
+        &tree(),
+        &parents,
+        "use = \"mesh-maxmin+sampled+messages\"",
+        25.0,
+    );
 }
 
 /// Marks at every router shorten the queues on three hops, as simulated.

@@ -58,7 +58,15 @@ pub fn unload() {
     let _ = Command::new("rmmod").arg("mac80211_hwsim").stderr(Stdio::null()).status();
 }
 
-fn release() -> String {
+/// Keeps the figures of a run beside the machine's log, for `validation/medium`.
+pub fn keep(name: &str, record: &Value) {
+    let text = serde_json::to_string_pretty(record).unwrap() + "\n";
+    // Only scripts/kernel's machine has the folder.
+    let _ = fs::write(format!("/out/{name}.json"), text);
+}
+
+/// Release of the kernel.
+pub fn release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").unwrap()
 }
 
