@@ -139,8 +139,10 @@ impl Node {
     }
 
     /// Takes over a changed rate of the link to the gateway; the limit goes on within it.
+    ///
+    /// A driver's estimate falls with collisions, so it never lowers the limit below the guarantee.
     fn renew(&mut self, neighbours: &[Neighbour], actions: &mut Actions) {
-        self.capacity = capacity(neighbours, self.towards);
+        self.capacity = capacity(neighbours, self.towards).max(self.guarantee());
         self.step = self.gain * self.capacity;
         let limit = self.clamp(self.limit);
         if limit as u64 == self.limit as u64 {

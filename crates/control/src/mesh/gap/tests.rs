@@ -575,3 +575,24 @@ fn a_stuck_survey_leaves_an_overhearing_neighbour_its_guarantee() {
     assert_eq!(limits.last(), Some(&400_000));
     assert!(reasons.last().unwrap().contains("nothing received from the gateway"), "{reasons:?}");
 }
+
+/// A slower link bounds the limit, but not below the guarantee; a faster one leaves it.
+#[test]
+fn a_changed_link_leaves_the_guarantee() {
+    let flows = vec![here(0, Place::Source, 1, 0)];
+    let parameters = [("guarantee", 500.0)];
+    let mut node = start("gap", setting(1, flows, &[0]), &parameters);
+    let mut on = |capacity: u64| {
+        let link = [Neighbour::new(NodeId(0), BitRate(2 * capacity), BitRate(capacity))];
+        let mut actions = Actions::new();
+        node.control.on(ms(100), &Event::Neighbours(&link), &mut actions);
+        let rate = |a: &Action| match *a {
+            Action::SetRate { rate, .. } => rate.map(|r| r.0),
+            _ => None,
+        };
+        actions.iter().find_map(rate)
+    };
+    assert_eq!(on(100_000), None, "the limit is the guarantee");
+    assert_eq!(on(50_000_000), None);
+    assert_eq!(on(600_000), None);
+}
