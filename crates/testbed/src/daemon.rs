@@ -18,44 +18,13 @@ use fairmesh_units::{NodeId, Span, Time};
 
 use crate::configuration::{CONFIGURATION, EVENTS, Owner, configuration, owners, the_gateway};
 use crate::error::{ScenarioProblem, TestbedError};
-use crate::process::{Limits, Process};
+use crate::process::{Limits, Process, Program};
 
 /// Interval at which the daemon's status is requested.
 const STATUS_INTERVAL: Span = Span::from_secs(1);
 
 /// Longest time that the mesh waits for the daemon to reach the phase `running`.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Program and leading arguments of the daemon, before `run --json --config FILE`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Program {
-    /// Path of the executable.
-    pub file: PathBuf,
-    /// Arguments that select the daemon, such as `gateway` for the program `fairmesh`.
-    pub arguments: Vec<String>,
-}
-
-/// Programs of the daemons of an emulation.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Programs {
-    /// The gateway's daemon.
-    pub gateway: Program,
-    /// The daemon of a router.
-    pub router: Program,
-}
-
-impl Programs {
-    /// Returns this process's executable with the arguments `gateway` and `node`.
-    ///
-    /// # Errors
-    /// An executable without a path that the system reports.
-    pub fn this() -> Result<Self, TestbedError> {
-        let file =
-            std::env::current_exe().map_err(TestbedError::file(Path::new("/proc/self/exe")))?;
-        let of = |word: &str| Program { file: file.clone(), arguments: vec![word.to_owned()] };
-        Ok(Programs { gateway: of("gateway"), router: of("node") })
-    }
-}
 
 /// The gateway's daemon of an emulation.
 ///

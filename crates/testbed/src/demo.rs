@@ -13,8 +13,8 @@ use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{NodeId, Span, Time};
 
 use crate::configuration::the_gateway;
-use crate::daemon::Programs;
 use crate::error::TestbedError;
+use crate::process::Programs;
 use crate::run::{Hooks, run};
 use crate::workspace::{Daemons, Workspace};
 

@@ -14,6 +14,7 @@
 // The rest of the workspace takes time as an argument; a testbed runs in real time.
 #![allow(clippy::disallowed_methods)]
 
+mod agent;
 pub mod configuration;
 mod daemon;
 pub mod demo;
@@ -23,8 +24,10 @@ mod routers;
 mod run;
 mod workspace;
 
-pub use daemon::{Daemon, Program, Programs};
+pub use agent::Agent;
+pub use daemon::Daemon;
 pub use error::{ScenarioProblem, TestbedError};
+pub use process::{Program, Programs};
 pub use routers::Routers;
-pub use run::{Agent, Hooks, arm, refuses, run};
+pub use run::{Hooks, arm, refuses, run};
 pub use workspace::{Daemons, Workspace};

@@ -1,7 +1,7 @@
 //! The process of a daemon inside an emulation, and the events that it prints.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,7 +12,38 @@ use fairmesh_engine::record::DecisionRecord;
 use fairmesh_units::{NodeId, Time};
 use serde::Deserialize;
 
-use crate::daemon::Program;
+use crate::error::TestbedError;
+
+/// Program and leading arguments of the daemon, before `run --json --config FILE`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// Path of the executable.
+    pub file: PathBuf,
+    /// Arguments that select the daemon, such as `gateway` for the program `fairmesh`.
+    pub arguments: Vec<String>,
+}
+
+/// Programs of the daemons of an emulation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Programs {
+    /// The gateway's daemon.
+    pub gateway: Program,
+    /// The daemon of a router.
+    pub router: Program,
+}
+
+impl Programs {
+    /// Returns this process's executable with the arguments `gateway` and `node`.
+    ///
+    /// # Errors
+    /// An executable without a path that the system reports.
+    pub fn this() -> Result<Self, TestbedError> {
+        let file =
+            std::env::current_exe().map_err(TestbedError::file(Path::new("/proc/self/exe")))?;
+        let of = |word: &str| Program { file: file.clone(), arguments: vec![word.to_owned()] };
+        Ok(Programs { gateway: of("gateway"), router: of("node") })
+    }
+}
 
 /// A daemon's process.
 #[derive(Debug)]

@@ -26,8 +26,8 @@ use fairmesh_engine::record::{DecisionRecord, RunRecord};
 use fairmesh_scenario::{NodeKind, Scenario, Transport};
 use fairmesh_units::{NodeId, Span, Time};
 
-use crate::daemon::Program;
 use crate::error::{ScenarioProblem, TestbedError};
+use crate::process::Program;
 use crate::process::{Limits, Process};
 
 /// Interval at which the status of each router is requested.

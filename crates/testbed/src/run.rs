@@ -9,9 +9,9 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::Span;
 
-use crate::daemon::{Daemon, Programs};
+use crate::agent::Agent;
 use crate::error::{ScenarioProblem, TestbedError};
-use crate::routers::Routers;
+use crate::process::Programs;
 use crate::workspace::{Daemons, Workspace};
 
 /// Callbacks and the stop flag of a run.
@@ -22,38 +22,6 @@ pub struct Hooks<'a> {
     pub ready: &'a mut dyn FnMut(&Network),
     /// Called several times per second.
     pub progress: &'a mut dyn FnMut(&Progress),
-}
-
-/// Daemons under test in an emulation.
-#[derive(Debug)]
-pub enum Agent {
-    /// The gateway's daemon.
-    Gateway(Box<Daemon>),
-    /// A daemon at every router.
-    Routers(Routers),
-}
-
-impl Agent {
-    fn enter(&mut self, network: &Network, stop: &AtomicBool) {
-        match self {
-            Agent::Gateway(daemon) => daemon.enter(network, stop),
-            Agent::Routers(routers) => routers.enter(network, stop),
-        }
-    }
-
-    fn watch(&mut self, p: &Progress) {
-        match self {
-            Agent::Gateway(daemon) => daemon.watch(p),
-            Agent::Routers(routers) => routers.watch(p),
-        }
-    }
-
-    fn finish(self, record: &mut RunRecord) -> Result<(), TestbedError> {
-        match self {
-            Agent::Gateway(daemon) => daemon.finish(record),
-            Agent::Routers(routers) => routers.finish(record),
-        }
-    }
 }
 
 /// Emulates a scenario; with an agent, its daemons run the scenario's control.

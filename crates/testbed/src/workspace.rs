@@ -8,11 +8,12 @@ use fairmesh_agent::gateway::config::Mode;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::Time;
 
+use crate::agent::Agent;
 use crate::configuration::{CONFIGURATION, EVENTS};
-use crate::daemon::{Daemon, Programs};
+use crate::daemon::Daemon;
 use crate::error::TestbedError;
+use crate::process::Programs;
 use crate::routers::{self, Routers};
-use crate::run::Agent;
 
 /// Start and mode of daemons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
