@@ -90,7 +90,7 @@ pub fn refuses(scenario: &Scenario, programs: &Programs) -> Result<(), TestbedEr
 /// Runs an experiment's arm: one emulation, with a daemon if the scenario has a control.
 ///
 /// # Errors
-/// See [`run`] and [`Daemon::prepare`].
+/// See [`run`] and [`crate::Daemon::prepare`].
 pub fn arm(
     scenario: &Scenario,
     seed: u64,
