@@ -200,7 +200,7 @@ fn no_history_yet(config: &Config) -> String {
             format!("no history yet; the daemon cannot write to {folder}: {problem}")
         }
         Some(HistoryReport { first_minute: Some(end), .. }) => {
-            format!("no history yet; the first minute is complete at {}", history::instant(end))
+            format!("no history yet; the first minute ends at {}", history::instant(end))
         }
         Some(_) => "no history yet; the first minute is being written".to_owned(),
         None => "no history yet; the running daemon keeps none: restart it".to_owned(),

@@ -16,10 +16,10 @@ use crate::gateway::host::ReloadError;
 /// Reason why the last configuration that worked cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FallbackProblem {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     File(#[from] io::Error),
-    /// It is refused, such as after an update of the program.
+    /// The configuration is refused, such as after an update of the program.
     #[error(transparent)]
     Config(#[from] Box<ConfigError>),
 }
@@ -43,7 +43,7 @@ pub enum ControlProblem {
     Weight {
         /// Name of the subscriber.
         subscriber: String,
-        /// Its weight.
+        /// Weight of the subscriber.
         weight: String,
     },
     /// The control cannot start.

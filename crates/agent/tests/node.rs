@@ -111,8 +111,8 @@ fn three_routers_find_their_neighbours_and_limit_their_own_traffic() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_or_named() {
-    let Some(_one) = root("what_cannot_work_is_refused_or_named") else { return };
+fn impossible_settings_are_refused_or_reported() {
+    let Some(_one) = root("impossible_settings_are_refused_or_reported") else { return };
     let [mut gateway, mut middle, mut far] = chain();
     let shared = key();
     // Another key: messages are refused, and the cause is named.

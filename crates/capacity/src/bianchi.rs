@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// The same equations solved by an independent program (to 0.1 kb/s).
+    /// Solutions of the same equations by an independent program (to 0.1 kb/s).
     #[test]
     fn agrees_with_an_independent_solution() {
         let expected = [(2, 6470.6), (5, 6327.0), (10, 5945.6), (20, 5460.5), (50, 4702.5)];

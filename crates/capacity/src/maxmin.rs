@@ -9,7 +9,7 @@ use core::fmt;
 /// Demand of one flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Demand {
-    /// Its share relative to others at a common bottleneck.
+    /// Share of the flow relative to others at a common bottleneck.
     pub weight: f64,
     /// Maximum offered load, bit/s; infinite for a backlogged flow.
     pub limit: f64,
@@ -24,7 +24,7 @@ impl Default for Demand {
 /// Reason that limits a flow's rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// Its demand is met.
+    /// The demand of the flow is met.
     Demand,
     /// This domain is full, and no flow in it has a higher rate per weight, minima apart.
     ///

@@ -116,7 +116,7 @@ fn fig_7_2_position_of_the_slow_link() {
     assert!(a.load[d] < 0.99, "d is no bottleneck when a is slow");
 }
 
-/// The same by cliques, for which the thesis gives no values.
+/// Fig. 7.2 by cliques, for which the thesis gives no values.
 ///
 /// Three consecutive links share the air, so a slow link limits f1 only within reach of link a.
 #[test]

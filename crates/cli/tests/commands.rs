@@ -180,7 +180,7 @@ fn parameters_are_set_and_varied() {
 }
 
 #[test]
-fn what_is_ours_is_marked() {
+fn unpublished_controls_are_marked() {
     let dir = folder();
     let args = ["compare", "chain.toml", "--seeds", "1", "--duration", "1 s", "--control"];
     let text = ok(dir.path(), &[&args[..], &["pfrc,pfrc+bursts", "--out", "x"]].concat());

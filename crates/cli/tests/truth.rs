@@ -211,7 +211,7 @@ fn routers_in_namespaces_end_the_starvation_of_the_far_home() {
 }
 
 #[test]
-fn what_the_daemon_cannot_run_is_refused_before_anything_is_built() {
+fn an_unsupported_scenario_is_refused_before_anything_is_built() {
     let dir = tempfile::tempdir().unwrap();
     let flow = "[[flow]]\nfrom = 3\nto = \"server\"\n";
     std::fs::write(dir.path().join("truth.toml"), scenario("802.11b", "11 Mbit/s", flow)).unwrap();

@@ -31,12 +31,12 @@ pub use contract::{
     Ability, AbilitySet, Action, ActionKind, Actions, Allocation, Build, Channel, Chosen, Class,
     ClassPlan, Counters, Definition, DefinitionError, Delivery, Event, EventKind, EventSet,
     Fairness, Feedback, Fields, FlowCounters, FlowHere, FlowLink, FlowSum, FrameLoad, FrameStream,
-    Header, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Link, LinkModel, LinkRates, LoadedLink,
-    MAX_VARIANTS, Marking, Mechanism, Merge, Message, Missing, Needs, NeedsOf, Neighbour, NoAnswer,
-    Offers, OptionSet, Origin, Parameter, ParameterError, PathSigns, Place, Placement,
-    PlacementSet, Plan, Point, Progress, Quantity, QueueLength, RESERVED_KEYS, Reach, Reason,
-    ReceivedFrame, Refusal, Registry, RoundTrip, RoundTripSample, RoundTripSource, Runs, SLOTS,
-    Sent, SentSum, Setting, Share, Site, StartError, Station, UnknownControl, Value, Variant,
+    HEADER_FIELDS, Header, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Link, LinkModel,
+    LinkRates, LoadedLink, MAX_VARIANTS, Marking, Mechanism, Merge, Message, Missing, Needs,
+    NeedsOf, Neighbour, NoAnswer, Offers, OptionSet, Origin, Parameter, ParameterError, PathSigns,
+    Place, Placement, PlacementSet, Plan, Point, Progress, Quantity, QueueLength, RESERVED_KEYS,
+    Reach, Reason, ReceivedFrame, Refusal, Registry, RoundTrip, RoundTripSample, RoundTripSource,
+    Runs, Sent, SentSum, Setting, Share, Site, StartError, Station, UnknownControl, Value, Variant,
     reference,
 };
 // Quantities and identifiers of the contract, so that a mechanism needs no other crate of this project.

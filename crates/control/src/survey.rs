@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_samples_say_nothing() {
+    fn impossible_samples_are_ignored() {
         let mut s = Survey::new(1.0);
         s.sample(&channel(100, 10), true);
         assert_eq!(s.sample(&channel(200, 510), true), Reading::Busy(1.0), "above 1");

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cannot_take_goes_to_the_others() {
+    fn unusable_shares_go_to_the_others() {
         let inf = f64::INFINITY;
         let three = [claim(1.0, 0.0, 10.0), claim(1.0, 0.0, inf), claim(1.0, 0.0, inf)];
         assert!(close(&shares(300.0, &three), &[10.0, 145.0, 145.0]));

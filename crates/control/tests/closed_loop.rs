@@ -131,7 +131,7 @@ impl Mesh {
         }
         let offered = self.offered();
         let excess = (offered.iter().sum::<f64>() - self.capacity).max(0.0);
-        // More is missing than was asked too much, and the farther away the more of it.
+        // The mesh loses more than the excess, and more of it from distant homes.
         let far = |i: usize| ((i + 1) * (i + 1)) as f64;
         let parts: f64 = offered.iter().enumerate().map(|(i, rate)| rate * far(i)).sum();
         for (i, offered) in offered.iter().enumerate() {
@@ -210,7 +210,7 @@ fn weights_hold() {
 
 /// Jamshaid 2010 Table 8.3: plain PFRC leaves air idle that a constrained flow does not use.
 #[test]
-fn what_a_constrained_flow_leaves_is_used() {
+fn the_unused_share_of_a_constrained_flow_is_used() {
     let capacity = 430_000.0;
     let others = |name: &str, need: f64| {
         let mut flows = [BULK; 4];

@@ -301,7 +301,7 @@ fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), Tes
                 Some(class)
             }
             Action::Annotate { slot, .. } => {
-                prop_assert!(can(Ability::Annotate) && usize::from(slot) < SLOTS);
+                prop_assert!(can(Ability::Annotate) && usize::from(slot) < HEADER_FIELDS);
                 None
             }
             Action::AckBits { .. } => {
@@ -434,7 +434,7 @@ fn the_generator_makes_every_kind_of_event() {
 }
 
 #[test]
-fn a_host_that_lacks_something_is_told_by_name() {
+fn missing_abilities_of_a_host_are_named() {
     for name in names() {
         let mechanism = lookup(&name).unwrap();
         let site = Site::new()
@@ -561,7 +561,7 @@ fn the_same_choice_is_the_same_value() {
 }
 
 #[test]
-fn ours_and_published_are_told_apart() {
+fn own_and_published_variants_are_distinguished() {
     let ours = |name: &str| lookup(name).unwrap().is_ours();
     for published in
         ["fifo", "pfrc", "pfrc+exponential", "wcp+alone+own-rtt", "cna", "arc", "wcpcap", "lbm"]
@@ -636,7 +636,7 @@ fn an_epoch_is_not_cut_short() {
 
 /// Only a mechanism with a search has a result for its successor, which starts from it.
 #[test]
-fn those_that_search_hand_on_what_they_have_found() {
+fn only_mechanisms_with_a_search_hand_over_a_result() {
     let site = Site::new().with_gateway(true).with_access_point(true).with_sources(true);
     for name in names() {
         let mechanism = lookup(&name).unwrap();

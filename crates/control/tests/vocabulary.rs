@@ -15,7 +15,7 @@ fn header_fields_merge() {
     h.write(2, Merge::Or, 0b10);
     h.write(3, Merge::Set, 5);
     h.write(3, Merge::Set, 4);
-    h.write(SLOTS as u8, Merge::Set, 1);
+    h.write(HEADER_FIELDS as u8, Merge::Set, 1);
     assert_eq!(h, Header([7, 3, 3, 4, 0, 0, 0, 0]));
 }
 
@@ -36,8 +36,8 @@ fn buffers_carry_several_messages_and_forget_them() {
 }
 
 #[test]
-fn a_silent_buffer_keeps_actions_only() {
-    let mut a = Actions::silent();
+fn a_buffer_without_reasons_keeps_actions_only() {
+    let mut a = Actions::without_reasons();
     a.because(Reason::new("test.x", "x", &[]));
     a.mark(Class::All, 1.7);
     a.drop(Class::All, f64::NAN);
@@ -81,7 +81,7 @@ fn reasons_print_their_values_in_order() {
 }
 
 #[test]
-fn a_mechanism_runs_where_its_needs_say() {
+fn a_mechanism_runs_at_the_placements_of_its_needs() {
     let gateway = Site::new().with_gateway(true).with_hops(Some(0));
     let near = Site::new().with_hops(Some(1));
     let far = Site::new().with_hops(Some(2)).with_sources(true);

@@ -140,7 +140,7 @@ mod tests {
 
     /// A missing quotation mark makes a string continue to the end of the file.
     #[test]
-    fn what_was_expected_stands_behind_whatever_was_found() {
+    fn the_expected_value_follows_any_found_text() {
         let whole = "a file\n".repeat(1000);
         for problem in [
             Problem::Syntax(whole.clone()),

@@ -39,7 +39,7 @@ pub enum EmulatorError {
     Congestion {
         /// Index of the flow in the scenario, from 0.
         flow: usize,
-        /// Its name in the scenario.
+        /// Name of the flow in the scenario.
         name: &'static str,
     },
     /// A transport that the kernel does not have.

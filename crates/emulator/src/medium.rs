@@ -56,7 +56,7 @@ pub struct DriverSupport {
 /// Results of one station.
 #[derive(Clone, Debug, Serialize)]
 pub struct StationRecord {
-    /// Its name in the scenario.
+    /// Name of the station in the scenario.
     pub node: String,
     /// Wireless device of its radio.
     pub phy: String,

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn quic_is_refused_whatever_is_named() {
+    fn quic_is_refused_with_any_congestion_control() {
         let text = "duration = \"2 s\"\n[radio]\nrate = \"1 Mbit/s\"\n[topology]\nchain = { hops = 2 }\n\
             [[flow]]\nfrom = 1\nto = 0\ntraffic = \"bulk\"\n\
             [[flow]]\nfrom = 2\nto = 0\ntraffic = \"bulk\"\ntransport = { quic = \"cubic\" }\n";

@@ -34,9 +34,9 @@ const STAGING: u32 = 1000;
 /// An interface of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfacePlan {
-    /// Its node.
+    /// Node of the interface.
     pub node: NodeId,
-    /// Its name in the node's namespace.
+    /// Name of the interface in the node's namespace.
     pub name: String,
     /// Hardware address.
     pub mac: Mac,
@@ -70,7 +70,7 @@ pub enum Side {
 pub struct NodePlan {
     /// Name of the namespace.
     pub namespace: String,
-    /// Its address, equal on all its interfaces.
+    /// Address of the node, equal on all its interfaces.
     pub address: Ipv4Addr,
     /// The next hop to every other reachable node: destination, interface, neighbour.
     pub routes: Vec<RoutePlan>,

@@ -62,11 +62,11 @@ pub struct FlowOutcome {
 pub struct Job<'a> {
     /// The flow.
     pub flow: &'a Flow,
-    /// Its index.
+    /// Index of the flow.
     pub index: usize,
     /// Namespaces of origin and destination.
     pub at: [&'a Namespace; 2],
-    /// Their addresses.
+    /// Addresses of origin and destination.
     pub addresses: [Ipv4Addr; 2],
     /// The run's seed.
     pub seed: u64,

@@ -12,7 +12,7 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 use crate::airs::Airs;
 use crate::error::EngineError;
 use crate::host::{self, ControlAt};
-use crate::listeners::{BUS, Note};
+use crate::listeners::{INTERNAL_LINK, Note};
 use crate::net::Net;
 use crate::record::DecisionRecord;
 use crate::shares::Shares;
@@ -224,7 +224,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                 let nodes = self.net.way(self.scenario.links(), node, to);
                 let hops = core::iter::once(node).chain(nodes.iter().copied()).zip(&nodes);
                 let link = |a, b| match self.scenario.same_device(a, b) {
-                    true => Some(BUS),
+                    true => Some(INTERNAL_LINK),
                     false => self.air.link(a, b),
                 };
                 let links = hops.map_while(|(a, &b)| Some((b, link(a, b)?)));

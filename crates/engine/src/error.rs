@@ -44,7 +44,7 @@ pub enum EngineError {
         flow: String,
         /// Name of the node before the gap.
         from: String,
-        /// Name of the node after it.
+        /// Name of the node after the gap.
         to: String,
     },
     /// A sampling interval of zero, which would never end.

@@ -31,7 +31,7 @@ pub struct Port(u32);
 pub struct PortCounters {
     /// Frames delivered at the other end.
     pub delivered: u64,
-    /// Their IP bytes.
+    /// IP bytes of the delivered frames.
     pub bytes: u64,
     /// Frames lost, by cause.
     pub drops: Drops,

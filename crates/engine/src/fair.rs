@@ -78,7 +78,7 @@ fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Ra
         }
     }
     let mut found = allocate(&flows)?;
-    for _ in 0..ROUNDS {
+    for _ in 0..REDISTRIBUTION_ROUNDS {
         let satisfied = |k: usize| matches!(found.limits[k], Limit::Demand);
         let changes: Vec<bool> =
             groups.iter().map(|g| leave(g, &mut flows, &found.rates, satisfied)).collect();
@@ -99,15 +99,15 @@ fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Ra
 }
 
 /// Flows of one subscriber, as indices among the flows that are present.
-struct Together {
+struct SubscriberFlows {
     weight: f64,
     flows: Vec<usize>,
 }
 
 /// Returns the subscribers that have flows present.
-fn groups(scenario: &Scenario, there: &[usize]) -> Vec<Together> {
+fn groups(scenario: &Scenario, there: &[usize]) -> Vec<SubscriberFlows> {
     let place = |f: usize| there.binary_search(&f).ok();
-    let of = |s: &fairmesh_scenario::Subscriber| Together {
+    let of = |s: &fairmesh_scenario::Subscriber| SubscriberFlows {
         weight: s.weight,
         flows: s.flows().filter_map(place).collect(),
     };
@@ -115,14 +115,14 @@ fn groups(scenario: &Scenario, there: &[usize]) -> Vec<Together> {
 }
 
 /// Number of rounds in which a subscriber's unused share is given to its other flows.
-const ROUNDS: usize = 12;
+const REDISTRIBUTION_ROUNDS: usize = 12;
 
 /// Sets the weights of a subscriber's unsatisfied flows.
 ///
 /// Together they then have its weight at their level.
 /// The result is max-min among subscribers. Returns true if a weight changed.
 fn leave(
-    group: &Together,
+    group: &SubscriberFlows,
     flows: &mut [FlowSpec<'_>],
     rates: &[f64],
     satisfied: impl Fn(usize) -> bool,

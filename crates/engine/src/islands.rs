@@ -18,17 +18,17 @@ use crate::world::collect::subscribers;
 /// A part of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Island {
-    /// Its nodes, in ascending order. A wired host may be in several islands.
+    /// Nodes of the island, in ascending order. A wired host may be in several islands.
     pub nodes: Vec<NodeId>,
-    /// Its flows, in ascending order.
+    /// Flows of the island, in ascending order.
     pub flows: Vec<usize>,
-    /// Its gateways.
+    /// Gateways of the island.
     pub gateways: Vec<NodeId>,
 }
 
 /// Reason for which gateways are in one island.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Touch {
+pub enum IslandLink {
     /// A node of the one gateway senses a node of the other.
     Air {
         /// Sender.
@@ -48,15 +48,15 @@ pub enum Touch {
     Control(&'static str),
 }
 
-impl fmt::Display for Touch {
+impl fmt::Display for IslandLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Touch::Air { from, to } => write!(f, "{to} senses {from}"),
-            Touch::Flow(name) => write!(f, "flow {name} joins them"),
-            Touch::Subscriber(name) => write!(f, "subscriber {name} has flows at both"),
-            Touch::Host(name) => write!(f, "host {name} has a control that serves both"),
-            Touch::Interferer(name) => write!(f, "interferer {name} disturbs both"),
-            Touch::Control(why) => f.write_str(why),
+            IslandLink::Air { from, to } => write!(f, "{to} senses {from}"),
+            IslandLink::Flow(name) => write!(f, "flow {name} joins them"),
+            IslandLink::Subscriber(name) => write!(f, "subscriber {name} has flows at both"),
+            IslandLink::Host(name) => write!(f, "host {name} has a control that serves both"),
+            IslandLink::Interferer(name) => write!(f, "interferer {name} disturbs both"),
+            IslandLink::Control(why) => f.write_str(why),
         }
     }
 }
@@ -69,7 +69,7 @@ pub struct Islands {
     /// Undisturbed nodes without flows are in the last one.
     pub list: Vec<Island>,
     /// Pairs of gateways that are in one island, with a reason for each.
-    pub touching: Vec<((NodeId, NodeId), Touch)>,
+    pub touching: Vec<((NodeId, NodeId), IslandLink)>,
 }
 
 /// Disjoint sets, with path halving.
@@ -96,14 +96,14 @@ struct Finder<'a> {
     scenario: &'a Scenario,
     /// Nodes, then wires.
     sets: Sets,
-    touching: BTreeMap<(NodeId, NodeId), Touch>,
+    touching: BTreeMap<(NodeId, NodeId), IslandLink>,
     /// By wired host with a control: a gateway that it serves.
     served: BTreeMap<usize, NodeId>,
 }
 
 impl Finder<'_> {
     /// Joins nodes or wires; the gateways of these nodes touch for this reason.
-    fn join(&mut self, members: &[usize], why: impl Fn() -> Touch) {
+    fn join(&mut self, members: &[usize], why: impl Fn() -> IslandLink) {
         let Some(&first) = members.first() else { return };
         members.iter().for_each(|&m| self.sets.join(first, m));
         let nodes = self.scenario.nodes();
@@ -120,7 +120,9 @@ impl Finder<'_> {
             let first = *self.served.entry(host).or_insert(known);
             if first != known {
                 let pair = (first.min(known), first.max(known));
-                self.touching.entry(pair).or_insert_with(|| Touch::Host(nodes[host].name.clone()));
+                self.touching
+                    .entry(pair)
+                    .or_insert_with(|| IslandLink::Host(nodes[host].name.clone()));
             }
         }
     }
@@ -165,7 +167,7 @@ pub fn islands(scenario: &Scenario) -> Islands {
     let mut finder = Finder { scenario, sets, touching: BTreeMap::new(), served: BTreeMap::new() };
     let name = |n: NodeId| nodes[n.index()].name.clone();
     for h in scenario.hearing().iter().chain(scenario.leaks()) {
-        let air = || Touch::Air { from: name(NodeId(h.from)), to: name(NodeId(h.to)) };
+        let air = || IslandLink::Air { from: name(NodeId(h.from)), to: name(NodeId(h.to)) };
         finder.join(&[h.from as usize, h.to as usize], air);
     }
     for (i, node) in nodes.iter().enumerate() {
@@ -174,13 +176,13 @@ pub fn islands(scenario: &Scenario) -> Islands {
         }
     }
     for interferer in scenario.interferers() {
-        let heard: Vec<usize> = interferer.heard_by.iter().map(|h| h.0.index()).collect();
-        finder.join(&heard, || Touch::Interferer(interferer.name.clone()));
+        let heard: Vec<usize> = interferer.sensed_by.iter().map(|h| h.0.index()).collect();
+        finder.join(&heard, || IslandLink::Interferer(interferer.name.clone()));
     }
     for (i, wire) in scenario.wires().iter().enumerate() {
         for end in [wire.a, wire.b] {
             if nodes[end.index()].kind == NodeKind::Wireless {
-                finder.join(&[end.index(), nodes.len() + i], || Touch::Flow(String::new()));
+                finder.join(&[end.index(), nodes.len() + i], || IslandLink::Flow(String::new()));
             }
         }
     }
@@ -188,22 +190,22 @@ pub fn islands(scenario: &Scenario) -> Islands {
     let mut of_flows = Vec::with_capacity(scenario.flows().len());
     for flow in scenario.flows() {
         let path = finder.path(&flow.path, &controlled);
-        finder.join(&path, || Touch::Flow(flow.name.clone()));
+        finder.join(&path, || IslandLink::Flow(flow.name.clone()));
         of_flows.push(path.first().copied());
     }
     for change in scenario.route_changes() {
         let flow = &scenario.flows()[change.flow];
         let mut path = finder.path(&change.path, &controlled);
         path.extend(finder.path(&flow.path, &controlled));
-        finder.join(&path, || Touch::Flow(flow.name.clone()));
+        finder.join(&path, || IslandLink::Flow(flow.name.clone()));
     }
     for subscriber in &scenario.subscribers().list {
         let own: Vec<usize> = subscriber.flows().filter_map(|f| of_flows[f]).collect();
-        finder.join(&own, || Touch::Subscriber(subscriber.name.clone()));
+        finder.join(&own, || IslandLink::Subscriber(subscriber.name.clone()));
     }
     if let Some(why) = joint_control(scenario) {
         let all: Vec<usize> = (0..members as usize).collect();
-        finder.join(&all, || Touch::Control(why));
+        finder.join(&all, || IslandLink::Control(why));
     }
     finder.collect(&of_flows)
 }
@@ -219,7 +221,7 @@ impl Finder<'_> {
             flows.entry(set).or_default().push(f);
         }
         for interferer in scenario.interferers() {
-            if let Some((node, _)) = interferer.heard_by.first() {
+            if let Some((node, _)) = interferer.sensed_by.first() {
                 flows.entry(self.sets.find(node.index())).or_default();
             }
         }

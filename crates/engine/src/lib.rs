@@ -29,7 +29,7 @@ pub use error::{Conflict, EngineError};
 pub use fair::FairRates;
 pub use host::controlled_nodes;
 pub use island_rates::fair_rates;
-pub use islands::{Island, Islands, Touch, islands};
+pub use islands::{Island, IslandLink, Islands, islands};
 pub use model::CapacityModel;
 pub use observe::Observer;
 pub use revision::REVISION;

@@ -47,7 +47,7 @@ pub struct Delays {
 }
 
 /// Resolution of recorded delays, in ns.
-const RESOLUTION: u64 = 1_000;
+const DELAY_RESOLUTION_NS: u64 = 1_000;
 
 impl Default for Delays {
     fn default() -> Self {
@@ -75,7 +75,7 @@ impl Delays {
         self.sum += s;
         self.squares += s * s;
         // Only a value beyond u64 could fail to fit a histogram that grows.
-        let _ = self.histogram.record(ns / RESOLUTION);
+        let _ = self.histogram.record(ns / DELAY_RESOLUTION_NS);
     }
 
     /// Returns the number of recorded delays.
@@ -90,7 +90,8 @@ impl Delays {
         }
         let n = self.count as f64;
         let mean = self.sum / n;
-        let quantile = |q| self.histogram.value_at_quantile(q) as f64 * RESOLUTION as f64 * 1e-9;
+        let quantile =
+            |q| self.histogram.value_at_quantile(q) as f64 * DELAY_RESOLUTION_NS as f64 * 1e-9;
         DelayRecord {
             mean,
             std: (self.squares / n - mean * mean).max(0.0).sqrt(),

@@ -78,7 +78,7 @@ pub struct AirFrame {
 /// The IP packet inside a data frame.
 #[derive(Clone, Copy, Debug)]
 pub struct AirPacket {
-    /// Its flow.
+    /// Flow of the packet.
     pub flow: FlowId,
     /// Originating node.
     pub source: NodeId,

@@ -276,7 +276,7 @@ pub struct OverlapRecord {
 /// A subscriber's outcome over the measured interval: the sums over its flows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SubscriberRecord {
-    /// Its name.
+    /// Name of the subscriber.
     pub name: String,
     /// Indices of its flows in [`RunRecord::flows`], downstream first.
     pub flows: Vec<usize>,
@@ -284,9 +284,9 @@ pub struct SubscriberRecord {
     pub weight: f64,
     /// Application bytes delivered in order per second, in both directions, bit/s.
     pub goodput_bps: f64,
-    /// Those into the mesh, in bit/s.
+    /// Goodput into the mesh, in bit/s.
     pub goodput_down_bps: f64,
-    /// Those out of the mesh, in bit/s.
+    /// Goodput out of the mesh, in bit/s.
     pub goodput_up_bps: f64,
     /// Max-min rate, in both directions, bit/s of application data.
     ///
@@ -412,7 +412,7 @@ pub struct NodeRecord {
 pub struct MacCounters {
     /// Data frames put on the air, retries included; an A-MPDU is one.
     pub data: u64,
-    /// MPDUs in them.
+    /// MPDUs in the frames.
     #[serde(default)]
     pub mpdus: u64,
     /// RTS frames put on the air.
@@ -426,7 +426,7 @@ pub struct MacCounters {
     pub block_ack: u64,
     /// Broadcast frames put on the air.
     pub broadcast: u64,
-    /// Transmissions that got no ACK or CTS in time.
+    /// Transmissions without an ACK or CTS in time.
     pub timeouts: u64,
     /// Frames that lost the medium to a higher access category of their own station.
     #[serde(default, skip_serializing_if = "none")]
@@ -487,7 +487,7 @@ pub struct SignallingRecord {
     pub header_bytes: u64,
     /// Messages delivered outside the air at no cost: the ideal exchange of a variant `+ideal`.
     pub outside_messages: u64,
-    /// Their bytes, without any headers; counted nowhere else.
+    /// Bytes of messages outside the air, without any headers; counted nowhere else.
     pub outside_bytes: u64,
     /// Airtime of messages and echoes, and of header bytes, s.
     ///

@@ -3,13 +3,13 @@
 /// Number that changes when a record changes in a way that no fingerprint shows.
 ///
 /// Examples are another definition of a measure, or another meaning of a field.
-const FORMAT: u8 = 1;
+const RECORD_FORMAT: u8 = 1;
 
 /// Kept fingerprints of the shipped scenarios, and of short runs of each kind.
 ///
 /// `fairmesh fingerprints` computes the former; the latter are a run per control, transport, queue and kind
 /// of radio (`tests/fingerprints.rs`).
-const KEPT: [&[u8]; 2] =
+const KEPT_FINGERPRINTS: [&[u8]; 2] =
     [include_bytes!("../fingerprints/scenarios.json"), include_bytes!("../fingerprints/kinds.txt")];
 
 /// Identity of the results of this build: 16 hexadecimal digits.
@@ -21,7 +21,7 @@ pub const REVISION: &str = match core::str::from_utf8(&DIGITS) {
     Err(_) => unreachable!(),
 };
 
-static DIGITS: [u8; 16] = digits(hash(FORMAT, &KEPT));
+static DIGITS: [u8; 16] = digits(hash(RECORD_FORMAT, &KEPT_FINGERPRINTS));
 
 /// Returns FNV-1a (64 bits) of the format and the files.
 ///
@@ -63,15 +63,15 @@ mod tests {
 
     #[test]
     fn every_byte_and_the_format_count() {
-        let kept: Vec<u8> = KEPT.concat();
+        let kept: Vec<u8> = KEPT_FINGERPRINTS.concat();
         let of = |format, text: &[u8]| hash(format, &[text]);
         for i in (0..kept.len()).step_by(7) {
             let mut other = kept.clone();
             other[i] = other[i].wrapping_add(1);
-            assert_ne!(of(FORMAT, &other), of(FORMAT, &kept), "byte {i}");
+            assert_ne!(of(RECORD_FORMAT, &other), of(RECORD_FORMAT, &kept), "byte {i}");
         }
-        assert_ne!(of(FORMAT + 1, &kept), of(FORMAT, &kept));
-        assert_ne!(hash(FORMAT, &[b"a", b"bc"]), hash(FORMAT, &[b"ab", b"c"]));
+        assert_ne!(of(RECORD_FORMAT + 1, &kept), of(RECORD_FORMAT, &kept));
+        assert_ne!(hash(RECORD_FORMAT, &[b"a", b"bc"]), hash(RECORD_FORMAT, &[b"ab", b"c"]));
     }
 
     #[test]
@@ -81,7 +81,10 @@ mod tests {
 
     #[test]
     fn it_is_the_hash_in_hexadecimal() {
-        assert_eq!(u64::from_str_radix(REVISION, 16).unwrap(), hash(FORMAT, &KEPT));
+        assert_eq!(
+            u64::from_str_radix(REVISION, 16).unwrap(),
+            hash(RECORD_FORMAT, &KEPT_FINGERPRINTS)
+        );
         assert_eq!(REVISION.len(), 16);
     }
 }

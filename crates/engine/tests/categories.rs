@@ -101,7 +101,7 @@ fn packets_keep_their_category_over_all_hops_and_back() {
 ///
 /// No packet waits in another queue, and the carried traffic is equal within the effect of other backoffs.
 #[test]
-fn best_effort_alone_is_what_it_was() {
+fn one_named_category_changes_only_the_slot_count() {
     let text = chain("200", "best-effort").replace("dscp = \"EF\"", "access = \"best-effort\"");
     let named = text.replace("mcs = 4", "mcs = 4\ntxop = \"0 us\"");
     let plain = named.replace("access = \"best-effort\"", "");

@@ -57,7 +57,7 @@ fn a_control_that_needs_fair_rates_is_refused_with_the_reason() {
 }
 
 #[test]
-fn fair_rates_do_not_change_what_happens() {
+fn fair_rates_do_not_change_a_run() {
     let text = OVERCOMMITTED.replace("1.5 Mbit/s", "100 kbit/s");
     let scenario = draft_from_toml("pair.toml", &text).unwrap().build().unwrap();
     let with = run(&scenario, &RunOptions::default()).unwrap();

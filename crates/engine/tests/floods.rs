@@ -32,7 +32,7 @@ fn others(record: &RunRecord) -> [f64; 3] {
     ["1", "3", "4"].map(of)
 }
 
-/// The same homes with one more TCP flow instead of the flood.
+/// Returns the homes with one more TCP flow instead of the flood.
 fn without(draft: &Draft) -> Draft {
     let mut draft = draft.clone();
     let flood = draft.flow.iter_mut().find(|f| f.name.as_deref() == Some("flood")).unwrap();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use fairmesh_control::Registry;
 use fairmesh_engine::record::RunRecord;
-use fairmesh_engine::{RunOptions, Touch, islands, run};
+use fairmesh_engine::{IslandLink, RunOptions, islands, run};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 use fairmesh_units::Span;
 use proptest::prelude::*;
@@ -208,7 +208,7 @@ fn towns_that_do_not_meet_are_islands_and_their_host_is_in_each() {
 }
 
 #[test]
-fn what_joins_gateways_is_named() {
+fn causes_that_join_islands_are_named() {
     let touch = |city: &City, more: &str| {
         let text = city.text() + more;
         let scenario = draft_from_toml("city.toml", &text).unwrap().build().unwrap();
@@ -219,20 +219,20 @@ fn what_joins_gateways_is_named() {
     let near = City { apart: 500.0, ..three() };
     let (number, why) = touch(&near, "");
     assert_eq!(number, 1);
-    assert!(matches!(&why[0], Touch::Air { .. }), "{why:?}");
+    assert!(matches!(&why[0], IslandLink::Air { .. }), "{why:?}");
     let (number, why) =
         touch(&three(), "[[flow]]\nname = \"far\"\nfrom = \"t0n1\"\nto = \"t2n1\"\n");
-    assert_eq!((number, why), (2, vec![Touch::Flow("far".into())]));
+    assert_eq!((number, why), (2, vec![IslandLink::Flow("far".into())]));
     // A control at the host that all flows end at sees them all.
     let (number, why) = touch(&City { control: "source".into(), ..three() }, "");
     assert_eq!(number, 1);
-    assert_eq!(why[0], Touch::Host("server".into()));
+    assert_eq!(why[0], IslandLink::Host("server".into()));
     let (number, why) = touch(&City { control: "pfrc+peers".into(), ..three() }, "");
-    let outside = Touch::Control("the control exchanges messages outside the air");
+    let outside = IslandLink::Control("the control exchanges messages outside the air");
     assert_eq!((number, &why[0]), (1, &outside));
     let noise = "[[interferer]]\nname = \"oven\"\nnodes = [\"t0n1\", \"t1n1\"]\nduty = 0.1\nperiod = \"20 ms\"\n";
     let (number, why) = touch(&three(), noise);
-    assert_eq!((number, why), (2, vec![Touch::Interferer("oven".into())]));
+    assert_eq!((number, why), (2, vec![IslandLink::Interferer("oven".into())]));
 }
 
 #[test]

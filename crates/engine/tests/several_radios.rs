@@ -41,7 +41,7 @@ fn chain(further: &str) -> String {
 
 /// If the hops do not share air, the second is as fast as the first, and both as a lone link.
 #[test]
-fn a_chain_on_two_channels_carries_what_a_lone_link_does() {
+fn a_chain_on_two_channels_carries_as_much_as_a_lone_link() {
     let one = simulate(&chain("")).flows[0].goodput_bps;
     let text = chain("[radios.other]\nchannel = 149");
     let two = simulate(&text).flows[0].goodput_bps;

@@ -45,7 +45,7 @@ fn a_few_are_as_even_over_the_families_as_it_goes() {
 }
 
 #[test]
-fn a_study_says_what_everybody_has_of_the_optimum() {
+fn a_study_has_each_homes_share_of_the_optimum() {
     let nets =
         vec![network(Family::Chains, 0, SHORT).unwrap(), network(Family::Grids, 0, SHORT).unwrap()];
     let settings = Settings {

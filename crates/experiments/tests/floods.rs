@@ -20,7 +20,7 @@ fn names_of_networks_and_floods_are_read() {
 }
 
 #[test]
-fn an_agent_spares_the_others_what_a_gateway_alone_cannot() {
+fn an_agent_limits_a_flood_at_its_source() {
     let search = Search {
         search: vec![1001, 1002],
         check: vec![2001],

@@ -34,7 +34,7 @@ fn every_mesh_builds_and_follows_from_its_number() {
 }
 
 #[test]
-fn a_study_says_what_every_flow_has_of_the_optimum_and_what_that_costs() {
+fn a_study_has_each_flows_share_of_the_optimum_and_its_cost() {
     let nets = vec![mesh(Kind::Eleven, FIRST_TUNING_MESH, SHORT).unwrap()];
     let settings = Settings {
         controls: ["fifo", "cna", "mesh-maxmin"].map(String::from).to_vec(),

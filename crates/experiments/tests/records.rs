@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fairmesh_control::Registry;
-use fairmesh_experiments::reproduce::catalogue::{Catalogue, Entry, RECORDS};
+use fairmesh_experiments::reproduce::catalogue::{Catalogue, Entry, RECORDS_FOLDER};
 use fairmesh_experiments::reproduce::kept::kept;
 use fairmesh_experiments::reproduce::papers::{papers, reference_row};
 use fairmesh_experiments::reproduce::record::Record;
@@ -34,7 +34,7 @@ fn all() -> Vec<(Entry, Record)> {
 
 /// Verdicts, statements and orders of every record are those of its current declaration.
 #[test]
-fn records_say_what_their_declarations_ask() {
+fn records_match_their_declarations() {
     for (entry, record) in all() {
         assert!(
             record.again(&entry) == record,
@@ -223,8 +223,8 @@ fn changed_constants_are_noticed() {
     for (id, file, from, to) in changes {
         let source = workspace().join("reproductions");
         fs::create_dir_all(scratch.join(id)).unwrap();
-        fs::create_dir_all(scratch.join(RECORDS)).unwrap();
-        let record = format!("{RECORDS}/{id}.json");
+        fs::create_dir_all(scratch.join(RECORDS_FOLDER)).unwrap();
+        let record = format!("{RECORDS_FOLDER}/{id}.json");
         for name in [format!("{id}/experiment.toml"), format!("{id}/paper.toml"), record] {
             // Not every experiment has numbers of a paper.
             if source.join(&name).is_file() {

@@ -144,7 +144,7 @@ fn numbers_do_not_depend_on_threads_or_company() {
 
 /// An experiment that is killed continues from its stored runs, with the same numbers.
 #[test]
-fn what_was_killed_goes_on() {
+fn a_killed_experiment_continues() {
     let dir = folder();
     let from = reproductions();
     let kept = dir.path().join("cache/unfinished");
@@ -213,7 +213,7 @@ fn a_kept_record_comes_out_again() {
 /// They are equal from the folder and from the embedded experiments, and their links lead to pages
 /// and pictures.
 #[test]
-fn the_pages_are_what_the_records_give() {
+fn the_pages_match_the_records() {
     let dir = folder();
     let from = reproductions();
     let all = |name: &str, args: &[&str]| {

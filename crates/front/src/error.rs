@@ -75,7 +75,7 @@ impl From<fairmesh_testbed::TestbedError> for CliError {
 }
 
 /// Options of the laboratory's settings, by the setting's name.
-pub const FLAGS: [(&str, &str); 24] = [
+pub const OPTIONS_OF_SETTINGS: [(&str, &str); 24] = [
     ("channel", "--channel"),
     ("connections", "--connections"),
     ("control", "--control"),
@@ -107,7 +107,7 @@ impl From<LabError> for CliError {
     fn from(e: LabError) -> Self {
         match e {
             LabError::Setting { setting, problem } => {
-                let flag = FLAGS.iter().find(|(name, _)| *name == setting);
+                let flag = OPTIONS_OF_SETTINGS.iter().find(|(name, _)| *name == setting);
                 let problem = match *problem {
                     SettingProblem::Point { point, error } => {
                         SettingProblem::Point { point, error: with_option(error) }
@@ -132,7 +132,7 @@ impl From<LabError> for CliError {
 /// Replaces the setting that overrides a key by its option.
 fn with_option(e: ScenarioError) -> ScenarioError {
     let by = e.overridden().map(|o| o.by.clone());
-    match FLAGS.iter().find(|(name, _)| Some(*name) == by.as_deref()) {
+    match OPTIONS_OF_SETTINGS.iter().find(|(name, _)| Some(*name) == by.as_deref()) {
         Some((_, flag)) => e.with_override_by(*flag),
         None => e,
     }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn settings_of_the_laboratory_become_options() {
-        for (setting, flag) in FLAGS {
+        for (setting, flag) in OPTIONS_OF_SETTINGS {
             let e = CliError::from(LabError::setting(setting, "found 0"));
             assert_eq!((e.line(), e.exit_code()), (Some(format!("{flag}: found 0")), 2));
         }

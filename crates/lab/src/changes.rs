@@ -180,7 +180,7 @@ pub struct Assignment {
     pub control: Option<String>,
     /// The parameter's name.
     pub parameter: String,
-    /// Its value.
+    /// Value of the parameter.
     pub value: f64,
 }
 
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_is_refused_with_what_there_is() {
+    fn unknown_names_are_refused_with_the_known_ones() {
         let mut all = scenarios(&["fifo", "fq"]);
         let refused = set(&mut all, &["epoch=5"]).unwrap_err();
         assert_eq!(

@@ -99,7 +99,7 @@ impl City {
         let plural = if self.len() == 1 { "" } else { "s" };
         let mut lines = vec![format!("{} island{plural} of {size} nodes", self.len())];
         let name = |n: fairmesh_units::NodeId| &self.scenario.nodes()[n.index()].name;
-        let pair = |((a, b), why): &((_, _), fairmesh_engine::Touch)| {
+        let pair = |((a, b), why): &((_, _), fairmesh_engine::IslandLink)| {
             format!("gateways {} and {} are run together: {why}", name(*a), name(*b))
         };
         lines.extend(self.islands.touching.iter().map(pair));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_together_is_reported() {
+    fn joined_islands_are_reported() {
         let city = City::new(towns(2, 700.0), RunOptions::default());
         assert_eq!(city.len(), 1);
         let report = city.report();

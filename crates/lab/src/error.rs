@@ -29,7 +29,7 @@ pub enum LabError {
     /// A setting from outside the scenario file is invalid.
     #[error("{setting}: {problem}")]
     Setting {
-        /// Its name, such as `gateway` or `duration`.
+        /// Name of the setting, such as `gateway` or `duration`.
         setting: &'static str,
         /// Found and expected value.
         problem: Box<SettingProblem>,
@@ -37,7 +37,7 @@ pub enum LabError {
     /// A file or folder is invalid, or cannot be read or written.
     #[error("{}: {problem}", path.display())]
     File {
-        /// Its path as given.
+        /// Path as given.
         path: PathBuf,
         /// Found and expected value.
         problem: Box<FileProblem>,
@@ -192,7 +192,7 @@ pub enum FileProblem {
     /// There is no such folder.
     #[error("is not there; expected an existing folder")]
     NoFolder,
-    /// It cannot be read.
+    /// The file or folder cannot be read.
     #[error("cannot be read ({error}); expected {expected}")]
     Unreadable {
         /// The system's reason.
@@ -200,16 +200,16 @@ pub enum FileProblem {
         /// Content that was expected.
         expected: &'static str,
     },
-    /// It cannot be written or created.
+    /// The file or folder cannot be written or created.
     #[error("cannot be written ({0}); expected a place to write results to")]
     Unwritable(io::Error),
-    /// It is a folder.
+    /// The path is that of a folder.
     #[error("is a folder; expected {expected}")]
     Folder {
         /// Form that was expected.
         expected: &'static str,
     },
-    /// It is a file.
+    /// The path is that of a file.
     #[error("is a file; expected {expected}")]
     File {
         /// Form that was expected.
@@ -227,7 +227,7 @@ pub enum FileProblem {
     /// A map where a scenario in TOML is needed.
     #[error("is a map; expected a TOML scenario, of which keys can be varied")]
     Map,
-    /// It is not JSON.
+    /// The content is not JSON.
     #[error("is no JSON ({error}); expected {expected}")]
     NotJson {
         /// The parser's reason.
@@ -240,7 +240,7 @@ pub enum FileProblem {
     Key {
         /// The key.
         key: String,
-        /// Its value.
+        /// Value of the key.
         found: String,
         /// The value that was expected.
         expected: String,
@@ -274,7 +274,7 @@ pub enum RunProblem {
     /// An analytic model rejects it.
     #[error(transparent)]
     Analysis(#[from] AnalysisError),
-    /// It has no optimum.
+    /// The scenario has no optimum.
     #[error(transparent)]
     Optimum(#[from] OptimumError),
     /// Reason from a crate on top of the laboratory.

@@ -22,14 +22,14 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
         format!("{} runs at no node here, so its results are those of fifo{why}", s.control())
     };
     let mut notes: Vec<String> = scenarios.iter().filter(idle).map(note).collect();
-    let unheard = |s: &&Scenario| only_marks(s.control()) && !idle(s) && !hears_marks(s);
+    let unused = |s: &&Scenario| only_marks(s.control()) && !idle(s) && !responds_to_marks(s);
     let note = |s: &Scenario| {
         let name = s.control();
         format!(
             "{name} only marks packets, and no flow uses ECN (transport.ecn): no sender slows down"
         )
     };
-    notes.extend(scenarios.iter().filter(unheard).map(note));
+    notes.extend(scenarios.iter().filter(unused).map(note));
     if let Some(Err(refused)) = scenarios.first().map(fairmesh_engine::fair_rates) {
         notes.push(format!("{refused}; measures against fair rates are absent"));
     }
@@ -106,7 +106,7 @@ fn only_marks(control: &Mechanism) -> bool {
 }
 
 /// Returns true if any flow responds to the marks of the scenario's control.
-fn hears_marks(scenario: &Scenario) -> bool {
+fn responds_to_marks(scenario: &Scenario) -> bool {
     scenario.flows().iter().any(|f| match &f.transport {
         Transport::Tcp(tcp) => tcp.ecn && !tcp.ect1,
         Transport::Quic(quic) => quic.ecn && !quic.ect1,

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
+    fn files_without_a_record_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.json");
         assert!(read(&path).unwrap_err().to_string().contains("cannot be read"));

@@ -15,7 +15,7 @@ use fairmesh_scenario::{Draft, Format, ImportOptions, MAX_FILE_BYTES, Scenario, 
 pub struct Loaded {
     /// The file, as given.
     pub path: PathBuf,
-    /// Its content.
+    /// Content of the file.
     pub bytes: Vec<u8>,
     /// The scenario, changes applied.
     pub scenario: Scenario,

@@ -8,7 +8,7 @@ use crate::drops::DropsSummary;
 use crate::estimate::{Estimate, mean};
 use crate::optimum::Optimum;
 use crate::tradeoff::Tradeoff;
-use crate::verdict::{Links, STARVED, Starving};
+use crate::verdict::{Links, STARVATION_FRACTION, Starving};
 
 /// Delay over seeds, s; `None` if no seed delivered anything.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -128,7 +128,7 @@ pub struct ControlSummary {
     pub sum_goodput_bps: Estimate,
     /// Bytes of the control's messages and header fields in the air, per second.
     pub signalling_bytes_per_s: Estimate,
-    /// Their airtime per second.
+    /// Airtime of messages and header fields per second.
     pub signalling_airtime: Estimate,
     /// One entry per flow, in scenario order.
     pub flows: Vec<FlowSummary>,
@@ -138,7 +138,7 @@ pub struct ControlSummary {
     pub subscribers: Vec<SubscriberSummary>,
     /// Subscribers and flows without a subscriber that starve, worst first.
     ///
-    /// They are below [`STARVED`] of their due rate.
+    /// They are below [`STARVATION_FRACTION`] of their due rate.
     pub starving: Vec<Starving>,
     /// True if the analytic fair rates are upper bounds.
     pub fair_is_upper_bound: bool,
@@ -160,9 +160,9 @@ pub struct ControlSummary {
 }
 
 /// Meaning of the mark at the names of controls in tables of results.
-pub const OURS: &str = "* ours: not published, or not as it is here";
+pub const OURS_NOTE: &str = "* ours: not published, or not as it is here";
 
-/// Returns a control's name for tables, marked ([`OURS`]) if a part of it is unpublished.
+/// Returns a control's name for tables, marked ([`OURS_NOTE`]) if a part is unpublished.
 pub fn marked(control: &str, ours: bool) -> String {
     if ours { format!("{control} *") } else { control.to_owned() }
 }
@@ -254,7 +254,7 @@ impl ControlSummary {
             let due = s.flows.iter().map(|&f| self.flows[f].due_bps).sum();
             s.over_fair = over(s.goodput_bps.mean, due);
         }
-        let starves = |over: Option<f64>| over.filter(|o| *o < STARVED);
+        let starves = |over: Option<f64>| over.filter(|o| *o < STARVATION_FRACTION);
         let mut starving = Vec::new();
         for s in &self.subscribers {
             let Some(over_fair) = starves(s.over_fair) else { continue };
@@ -279,9 +279,9 @@ impl ControlSummary {
         self.starving = starving;
     }
 
-    /// Returns the flows below [`STARVED`] of their due rate, worst first.
+    /// Returns the flows below [`STARVATION_FRACTION`] of their due rate, worst first.
     pub fn starved(&self) -> Vec<&FlowSummary> {
-        let below = |f: &&FlowSummary| f.over_fair.is_some_and(|o| o < STARVED);
+        let below = |f: &&FlowSummary| f.over_fair.is_some_and(|o| o < STARVATION_FRACTION);
         let mut starved: Vec<_> = self.flows.iter().filter(below).collect();
         let over = |f: &FlowSummary| f.over_fair.unwrap_or(f64::INFINITY);
         starved.sort_by(|a, b| over(a).total_cmp(&over(b)));
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_seeds_do_not_dilute_the_delay() {
+    fn seeds_without_packets_do_not_change_the_delay() {
         let mut silent = record("fifo", 1, &[(0.0, 200e3, 1)]);
         silent.flows[0].packets_delivered = 0;
         silent.flows[0].delay_s = Default::default();

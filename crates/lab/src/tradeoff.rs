@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_within_its_interval_is_no_change() {
+    fn a_value_within_its_interval_is_not_a_change() {
         let mut fifo = runs("fifo", [100e3; 6], 0.05);
         let mut other = runs("fq", [100e3; 6], 0.05);
         for (k, (a, b)) in fifo.iter_mut().zip(&mut other).enumerate() {

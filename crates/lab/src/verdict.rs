@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::drops::DropsSummary;
 
 /// Fraction of a flow's due rate below which it starves.
-pub const STARVED: f64 = 0.1;
+pub const STARVATION_FRACTION: f64 = 0.1;
 
 /// Attempts of a link per run below which its losses explain nothing.
 const FEWEST_ATTEMPTS: f64 = 20.0;
@@ -17,7 +17,7 @@ const LOSSY_LINK_FRACTION: f64 = 0.1;
 /// Fraction of undelivered frames above which a station that overlapped them is named.
 const NAMED_OVERLAP_FRACTION: f64 = 0.2;
 
-/// A flow or subscriber below [`STARVED`] of its due rate.
+/// A flow or subscriber below [`STARVATION_FRACTION`] of its due rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Starving {
     /// A subscriber's name or a flow's label.
@@ -40,7 +40,7 @@ pub struct LossyHop {
     pub to: String,
     /// Attempts per run: data frames, or the RTS frames before them.
     pub attempts: f64,
-    /// Fraction of the attempts that got no CTS, ACK or BlockAck.
+    /// Fraction of the attempts without a CTS, ACK or BlockAck.
     pub unanswered: f64,
     /// Fraction of the unanswered frames that had arrived: the response was lost.
     pub answer_lost: f64,

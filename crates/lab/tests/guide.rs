@@ -6,7 +6,7 @@ use std::path::Path;
 use fairmesh_lab::control::Registry;
 use fairmesh_lab::{Batch, Changes, Comparison, LabError, Pool, record, source};
 
-fn who_starves(map: &Path) -> Result<Comparison, LabError> {
+fn starving_flows(map: &Path) -> Result<Comparison, LabError> {
     let changes = Changes { gateways: vec!["10.1.0.1".into()], ..Changes::default() };
     let registry = Registry::standard();
     let map = source::load(map, &changes, &registry)?;
@@ -32,7 +32,7 @@ fn root() -> &'static Path {
 
 #[test]
 fn ten_lines_run_three_controls_with_ten_seeds() {
-    let comparison = who_starves(&root().join("crates/scenario/tests/fixtures/olsr.netjson"));
+    let comparison = starving_flows(&root().join("crates/scenario/tests/fixtures/olsr.netjson"));
     let comparison = comparison.unwrap();
     let names: Vec<&str> = comparison.results.iter().map(|r| r.control.as_str()).collect();
     assert_eq!(names, ["fifo", "source", "pfrc"]);
@@ -43,7 +43,7 @@ fn ten_lines_run_three_controls_with_ten_seeds() {
 }
 
 #[test]
-fn what_a_run_left_is_compared_again() {
+fn a_damaged_earlier_result_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let e = again(folder.path()).unwrap_err().to_string();
     assert!(e.contains("results.json: cannot be read") && e.contains("expected a record"), "{e}");

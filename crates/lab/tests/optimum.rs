@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fairmesh_engine::EngineError;
 use fairmesh_lab::optimum::{
-    Group, Optimum, OptimumError, Per, Settings, Stop, StretchFlow, find, find_in, receive,
+    Group, Optimum, OptimumError, Settings, SharingUnit, Stop, StretchFlow, find, find_in, receive,
     unobserved,
 };
 use fairmesh_lab::{OtherRevisions, Store};
@@ -146,7 +146,7 @@ fn grid(from: f64, to: f64, step: f64) -> Vec<f64> {
 }
 
 #[test]
-fn what_trying_everything_finds() {
+fn the_search_finds_the_exhaustive_optimum() {
     // Two hops into the same receiver as one hop, and a hop apart that only the first reaches.
     let udp = "[traffic]\ntraffic = { kind = \"cbr\", rate = \"4 Mbit/s\", packet = \"1000 B\" }\n\
                transport = \"udp\"\n[[flow]]\nfrom = 1\nto = 3\n[[flow]]\nfrom = 4\nto = 3\n";
@@ -269,7 +269,7 @@ const SLOW_LINKS_2: Lossy = (
 ///
 /// A stream below 30 kbit/s is idle for up to a minute, which ten runs may miss.
 #[test]
-fn slow_streams_have_what_other_seeds_receive() {
+fn a_slow_stream_has_the_rate_of_other_seeds() {
     let lossy = |links: &[(u32, u32, f64)], pairs: &[(u32, u32)]| {
         let ends: Vec<String> = links.iter().map(|l| format!("[{}, {}]", l.0, l.1)).collect();
         let link = |(from, to, delivery): &(u32, u32, f64)| {
@@ -333,7 +333,7 @@ fn flows_come_and_go() {
 }
 
 #[test]
-fn pages_keep_what_they_ask_for_and_who_carries_nothing_holds_nobody() {
+fn short_transfers_keep_their_demand_and_idle_homes_limit_no_other() {
     let rest = flows(&[(3, 2), (1, 2)])
         + "[[flow]]\nfrom = 3\nto = 1\ntraffic = { kind = \"http\", size = \"20 kB\", pause = \"2 s\" }\n\
            [[flow]]\nfrom = 4\nto = 2\n";
@@ -417,7 +417,7 @@ fn a_stored_optimum_is_used_while_its_witness_repeats() {
 
 /// A search ends near its bound for any bound, and the reported rates are received.
 #[test]
-fn a_search_ends_at_its_bound_and_says_so() {
+fn a_search_ends_at_its_bound_and_reports_it() {
     let mesh = mesh(
         "[1, 2], [2, 3], [4, 3], [5, 4], [6, 3]",
         &(flows(&[(1, 3), (4, 3), (5, 3)]) + "[[flow]]\nfrom = 6\nto = 3\nstart = \"35 s\"\n"),
@@ -477,25 +477,26 @@ fn groups_are_the_scenarios_subscribers() {
         scenario(&text)
     };
     let plain = home("");
-    assert_eq!(Per::usual(&plain), Per::Flow);
+    assert_eq!(SharingUnit::usual(&plain), SharingUnit::Flow);
     let group = |flows: &[usize], weight| Group { flows: flows.to_vec(), weight };
     // Downstream first; flows between homes are separate.
     let per_node = home("[subscribers]\nper = \"node\"\n");
-    assert_eq!(Per::usual(&per_node), Per::Subscriber);
+    assert_eq!(SharingUnit::usual(&per_node), SharingUnit::Subscriber);
     let of = [group(&[1, 0], 1.0), group(&[2], 1.0), group(&[3], 1.0)];
-    assert_eq!(Per::usual(&per_node).groups(&per_node), of);
+    assert_eq!(SharingUnit::usual(&per_node).groups(&per_node), of);
     let one = home("[[subscriber]]\nname = \"all\"\nnodes = [1, 2]\nweight = 3\n");
     let of = [group(&[1, 0, 2], 3.0), group(&[3], 1.0)];
     assert_eq!(Group::per_subscriber(&one), of);
-    assert_eq!(Per::Flow.groups(&one), Group::each(&one));
+    assert_eq!(SharingUnit::Flow.groups(&one), Group::each(&one));
     // The optimum is that of the groups: three connections of one home divide its share.
     let chain = scenario(&format!(
         "name = \"chain\"\nduration = \"60 s\"\nwarmup = \"10 s\"\n{RADIO}[topology]\nlinks = [[1, 0], [2, 0], [1, 2]]\n\
          gateway = 0\n[subscribers]\nper = \"node\"\n[traffic]\nconnections = 3\n[[flow]]\nfrom = 0\nto = 1\n\
          [[flow]]\nfrom = 0\nto = 2\nconnections = 1\n"
     ));
-    let found = find(&chain, &Per::usual(&chain).groups(&chain), &Settings::default(), &unobserved)
-        .unwrap();
+    let found =
+        find(&chain, &SharingUnit::usual(&chain).groups(&chain), &Settings::default(), &unobserved)
+            .unwrap();
     let rates = found.rates_bps();
     let home: f64 = rates[..3].iter().sum();
     assert!((home / rates[3] - 1.0).abs() < 0.06, "{rates:?}");

@@ -12,7 +12,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// Folders of system programs. `PATH` is not used: the parent process controls it.
-const FOLDERS: [&str; 6] =
+const PROGRAM_FOLDERS: [&str; 6] =
     ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
 /// Longest output that is read, bytes: a dump of 100,000 routes is shorter.
 const MAX_OUTPUT: usize = 16 << 20;
@@ -21,7 +21,8 @@ const MAX_OUTPUT: usize = 16 << 20;
 ///
 /// The error then names the program.
 pub fn program(name: &str) -> PathBuf {
-    let there = FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|p| p.is_file());
+    let there =
+        PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|p| p.is_file());
     there.unwrap_or_else(|| PathBuf::from(name))
 }
 
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_ended() {
+    fn a_program_without_end_is_stopped() {
         let start = Instant::now();
         for line in ["sleep 1000", "exec >&- 2>&-; exec sleep 1000"] {
             let e = run("sh", &["-c", line], &[], Duration::from_millis(50)).unwrap_err();

@@ -17,7 +17,7 @@ use nix::sys::socket::{
 use crate::error::Error;
 
 /// Data of a request, bytes, as `ping` sends.
-pub const DATA: usize = 56;
+pub const DATA_BYTES: usize = 56;
 
 const HEADER: usize = 8;
 const ANSWER_V4: u8 = 0;
@@ -60,9 +60,9 @@ fn without_header(packet: &[u8]) -> Option<&[u8]> {
 ///
 /// The kernel fills in the checksum of ICMPv6 (RFC 3542 §3.1).
 fn request(v4: bool, identifier: u16, sequence: u16, nonce: u64) -> Vec<u8> {
-    let mut data = [0; DATA];
+    let mut data = [0; DATA_BYTES];
     data[..8].copy_from_slice(&nonce.to_be_bytes());
-    let mut out = Vec::with_capacity(HEADER + DATA);
+    let mut out = Vec::with_capacity(HEADER + DATA_BYTES);
     if v4 {
         let echo = IcmpEchoHeader { id: identifier, seq: sequence };
         let header = Icmpv4Header::with_checksum(Icmpv4Type::EchoRequest(echo), &data);
@@ -224,9 +224,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_what_the_rfcs_have_and_only_its_answer_is_read() {
+    fn a_request_follows_the_rfcs_and_only_its_reply_is_read() {
         let v4 = request(true, 0x1234, 7, 99);
-        assert_eq!((v4.len(), v4[0], v4[1]), (HEADER + DATA, 8, 0));
+        assert_eq!((v4.len(), v4[0], v4[1]), (HEADER + DATA_BYTES, 8, 0));
         // The sum of a message with its checksum is all ones (RFC 1071).
         let sum: u32 = v4.chunks(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);

@@ -66,7 +66,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn an_older_kernel_does_not_tell_of_timeouts() {
+    fn an_older_kernel_reports_no_timeouts() {
         let mut bytes = [0; 256];
         bytes[240..242].copy_from_slice(&3u16.to_ne_bytes());
         assert_eq!(super::parse(&bytes, 248).timeouts, Some(3));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells() {
+    fn the_kernel_reports_a_connections_counters() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
         let (mut other, _) = server.accept().unwrap();

@@ -350,8 +350,8 @@ fn relayouts_under_load_lose_nothing() {
 
 /// A removal first drains the waiting packets.
 #[test]
-fn what_waits_is_sent_before_a_class_goes() {
-    if !root("what_waits_is_sent_before_a_class_goes") {
+fn a_class_is_removed_after_its_waiting_packets() {
+    if !root("a_class_is_removed_after_its_waiting_packets") {
         return;
     }
     let mut g = Bench::on(Path::new(), (1..=4).map(subscriber).collect(), |l| l.queue = 10_000);
@@ -375,8 +375,8 @@ fn what_waits_is_sent_before_a_class_goes() {
 }
 
 #[test]
-fn what_cannot_change_while_running_is_refused() {
-    if !root("what_cannot_change_while_running_is_refused") {
+fn changes_that_need_a_restart_are_refused() {
+    if !root("changes_that_need_a_restart_are_refused") {
         return;
     }
     let mut g = Bench::new(vec![subscriber(1)]);

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use fairmesh_units::{Span, Time};
 
 /// Time between beacons of consecutive stations; 100 TU divided by 14.
-const SPACING: Span = Span::from_micros(7_300);
+const BEACON_SPACING: Span = Span::from_micros(7_300);
 /// Time in which all stations have a turn: the usual beacon interval, 100 TU.
-const INTERVAL: Span = Span::from_micros(102_400);
+const BEACON_INTERVAL: Span = Span::from_micros(102_400);
 
 /// Beacons that wait for their instant.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,8 @@ pub(crate) struct Beacons(BTreeMap<(Time, u32), u32>);
 impl Beacons {
     /// Holds a beacon of a station.
     pub fn hold(&mut self, now: Time, station: u32, frame: u32) {
-        let turn = SPACING.as_nanos() * (u64::from(station) + 1) % INTERVAL.as_nanos();
+        let turn =
+            BEACON_SPACING.as_nanos() * (u64::from(station) + 1) % BEACON_INTERVAL.as_nanos();
         let mut at = now + Span::from_nanos(turn);
         while self.0.contains_key(&(at, station)) {
             at += Span::from_nanos(1);
@@ -56,7 +57,7 @@ mod tests {
         for _ in 0..14 {
             let at = b.next_deadline();
             assert!(at - last >= Span::from_micros(100), "{at:?} follows {last:?}");
-            assert!(at < Time::ZERO + INTERVAL);
+            assert!(at < Time::ZERO + BEACON_INTERVAL);
             assert!(b.take(last).is_none());
             assert!(b.take(at).is_some());
             last = at;

@@ -18,9 +18,9 @@ const FOUR_ADDRESSES: u8 = 0x03;
 const PROTECTED: u8 = 0x40;
 const HEADER: usize = 24;
 /// Shortest frame with a transmitter address.
-const SHORTEST: usize = 16;
+const MIN_FRAME: usize = 16;
 /// Longest MPDU without FCS that the medium takes (IEEE 802.11-2020 Table 9-25, VHT).
-const LONGEST: usize = 11_450;
+const MAX_MPDU: usize = 11_450;
 /// Bytes of the FCS, which drivers leave out.
 const FCS: u32 = 4;
 
@@ -44,7 +44,7 @@ pub struct Frame {
 impl Frame {
     /// Returns true if the frame has the addresses that the medium needs, and a possible length.
     pub fn is_whole(&self) -> bool {
-        (SHORTEST..=LONGEST).contains(&self.bytes.len())
+        (MIN_FRAME..=MAX_MPDU).contains(&self.bytes.len())
     }
 
     /// Returns the length with FCS, in bytes.

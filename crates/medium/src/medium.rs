@@ -18,7 +18,7 @@ use crate::rates::{RateChoice, RateTable, UnknownRate};
 use crate::station::{Station, StationCounters};
 
 /// Bytes of an MPDU that the radio adds to a packet: header and FCS.
-const OVERHEAD: u32 = fairmesh_phy::frame::DATA_OVERHEAD;
+const MPDU_OVERHEAD: u32 = fairmesh_phy::frame::DATA_OVERHEAD;
 const QOS_OVERHEAD: u32 = fairmesh_phy::frame::QOS_OVERHEAD;
 /// Signal of a frame with unknown power, dBm.
 const USUAL_SIGNAL: i32 = -60;
@@ -87,7 +87,7 @@ pub enum MediumError {
 
 /// A frame that the medium holds.
 #[derive(Clone, Debug)]
-struct Held {
+struct HeldFrame {
     frame: Frame,
     from: u32,
     /// Receiving station of a frame that is acknowledged.
@@ -96,13 +96,13 @@ struct Held {
     series: [(Rate, u8); 4],
     /// True when the sender has its status.
     reported: bool,
-    /// True when no station will receive it any more.
+    /// True when no further station will receive the frame.
     passed: bool,
 }
 
 /// Frames and stations: the layer above the radio.
 struct Frames {
-    held: Vec<Option<Held>>,
+    held: Vec<Option<HeldFrame>>,
     free: Vec<u32>,
     stations: Vec<Station>,
     agreements: Agreements,
@@ -179,7 +179,7 @@ impl Medium {
                 agreements: Agreements::default(),
                 signals,
                 rates: RateTable::new(&mac.phy),
-                overhead: if aggregates { QOS_OVERHEAD } else { OVERHEAD },
+                overhead: if aggregates { QOS_OVERHEAD } else { MPDU_OVERHEAD },
                 by_category: aggregates && scenario.has_access_categories(),
                 overhear: false,
                 arriving: Span::ZERO,
@@ -275,7 +275,8 @@ impl Medium {
             _ => self.series(station, &frame)?,
         };
         let beacon = frame.is_beacon();
-        let held = Held { frame, from: station.0, link, series, reported: false, passed: false };
+        let held =
+            HeldFrame { frame, from: station.0, link, series, reported: false, passed: false };
         let handle = self.frames.insert(held);
         if beacon {
             self.beacons.hold(at, station.0, handle);
@@ -288,7 +289,7 @@ impl Medium {
     fn queue(&mut self, at: Time, station: NodeId, frame: u32, kernel: &mut impl Kernel) {
         let access = self.frames.access(frame);
         self.frames.stations[station.index()].queues[access.index()].push_back(frame);
-        self.air.kick(at, station, &mut Above { frames: &mut self.frames, kernel });
+        self.air.kick(at, station, &mut UpperLayer { frames: &mut self.frames, kernel });
     }
 
     /// Returns the rates of a frame's series.
@@ -327,7 +328,7 @@ impl Medium {
                 self.queue(at, NodeId(station), frame, kernel);
             }
         } else {
-            self.air.step(&mut Above { frames: &mut self.frames, kernel });
+            self.air.step(&mut UpperLayer { frames: &mut self.frames, kernel });
         }
         at
     }
@@ -369,7 +370,7 @@ impl Medium {
 }
 
 impl Frames {
-    fn insert(&mut self, held: Held) -> u32 {
+    fn insert(&mut self, held: HeldFrame) -> u32 {
         if let Some(at) = self.free.pop() {
             self.held[at as usize] = Some(held);
             return at;
@@ -378,11 +379,11 @@ impl Frames {
         self.held.len() as u32 - 1
     }
 
-    fn get(&self, handle: u32) -> Option<&Held> {
+    fn get(&self, handle: u32) -> Option<&HeldFrame> {
         self.held.get(handle as usize)?.as_ref()
     }
 
-    /// Frees a frame that has its status and that no station will receive any more.
+    /// Frees a frame that has its status and that no further station will receive.
     fn release(&mut self, handle: u32) {
         let Some(slot) = self.held.get_mut(handle as usize) else { return };
         if slot.as_ref().is_some_and(|h| h.reported && h.passed) {
@@ -408,7 +409,7 @@ impl Frames {
             return Outgoing { packet: handle, link: None, bytes: 1 };
         };
         let link = h.link.map(|l| l.0);
-        let overhead = if link.is_some() { self.overhead } else { OVERHEAD };
+        let overhead = if link.is_some() { self.overhead } else { MPDU_OVERHEAD };
         let bytes = h.frame.length().saturating_sub(overhead).max(1);
         Outgoing { packet: handle, link, bytes }
     }
@@ -422,12 +423,12 @@ impl Frames {
 }
 
 /// The layer above the radio during one call.
-struct Above<'a, K> {
+struct UpperLayer<'a, K> {
     frames: &'a mut Frames,
     kernel: &'a mut K,
 }
 
-impl<K: Kernel> Above<'_, K> {
+impl<K: Kernel> UpperLayer<'_, K> {
     fn pass(&mut self, now: Time, to: NodeId, from: NodeId, handle: u32, airtime: Span) {
         let frames = &mut *self.frames;
         let Some(held) = frames.held.get(handle as usize).and_then(Option::as_ref) else { return };
@@ -442,7 +443,7 @@ impl<K: Kernel> Above<'_, K> {
     }
 }
 
-impl<K: Kernel> Upper for Above<'_, K> {
+impl<K: Kernel> Upper for UpperLayer<'_, K> {
     const OVERHEAR: bool = true;
     const RATE_SERIES: bool = true;
 

@@ -169,7 +169,7 @@ impl City {
 }
 
 /// The city that a worker resolved last: all its islands are of one job.
-static LAST: Mutex<Option<(String, Arc<city::City>)>> = Mutex::new(None);
+static LAST_CITY: Mutex<Option<(String, Arc<city::City>)>> = Mutex::new(None);
 
 /// Runs some islands of a job and returns their records. For workers of the same revision.
 #[pyfunction]
@@ -184,7 +184,7 @@ pub(crate) fn run_islands(
     let session = Session { guard: &guard, threads: Some(1), store: None, progress: None };
     let registry = mechanism::registry(&guard);
     let resolve = || {
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = LAST_CITY.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, city)) = last.as_ref().filter(|l| l.0 == job) {
             return Ok(Arc::clone(city));
         }

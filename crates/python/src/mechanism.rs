@@ -30,14 +30,14 @@ struct Own {
     class: Arc<Py<PyType>>,
 }
 
-static OWN: Mutex<Vec<Own>> = Mutex::new(Vec::new());
+static OWN_MECHANISMS: Mutex<Vec<Own>> = Mutex::new(Vec::new());
 
 /// Returns the shipped mechanisms and those of Python.
 ///
 /// An exception in the latter ends the guard's runs.
 pub(crate) fn registry(guard: &Arc<Guard>) -> Registry {
     let mut registry = Registry::standard();
-    for own in OWN.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    for own in OWN_MECHANISMS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         // Its name was free when it was registered.
         let _ = registry.add(own.definition(guard));
     }
@@ -46,7 +46,7 @@ pub(crate) fn registry(guard: &Arc<Guard>) -> Registry {
 
 /// Returns true if any mechanism of Python is registered.
 pub(crate) fn any() -> bool {
-    !OWN.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    !OWN_MECHANISMS.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
 }
 
 impl Own {
@@ -156,7 +156,7 @@ pub(crate) fn register(py: Python<'_>, class_: Bound<'_, PyType>, revision: &str
     let own = Own { definition, needs, class: Arc::new(class.unbind()) };
     let definition = own.definition(&Arc::default());
     Registry::standard().add(definition).map_err(|e| setting(py, "mechanism", e.to_string()))?;
-    let mut all = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = OWN_MECHANISMS.lock().unwrap_or_else(PoisonError::into_inner);
     all.retain(|o| o.definition.name != name);
     all.push(own);
     Ok(())

@@ -9,7 +9,7 @@ use fairmesh_lab::changes::{set_parameters, with_control};
 use fairmesh_lab::job::Measures;
 use fairmesh_lab::models::region::{Retries, Settings};
 use fairmesh_lab::notes::notes;
-use fairmesh_lab::optimum::{OptimumReport, Per, optimum_of};
+use fairmesh_lab::optimum::{OptimumReport, SharingUnit, optimum_of};
 use fairmesh_lab::units::Span;
 use fairmesh_lab::{Batch, Comparison, OtherRevisions, Progress, Store, frame};
 use pyo3::prelude::*;
@@ -83,7 +83,7 @@ pub(crate) fn compare(
     let session = Session { guard: &guard, threads, store: store.as_ref(), progress };
     let (records, best) = session.perform(py, |pool| {
         // The optimum is first, so that an error in the longer work is reported early.
-        let best = optimum.then(|| search(pool, world, Per::usual(world))).transpose()?;
+        let best = optimum.then(|| search(pool, world, SharingUnit::usual(world))).transpose()?;
         Ok((batch.run(pool)?, best))
     })?;
     let comparison = Comparison::of(&records).noted(remarks);
@@ -103,9 +103,9 @@ pub(crate) fn optimum(
 ) -> PyResult<Analysis> {
     let world = scenario.world();
     let per = match per {
-        None => Per::usual(world),
-        Some("flow") => Per::Flow,
-        Some("subscriber") => Per::Subscriber,
+        None => SharingUnit::usual(world),
+        Some("flow") => SharingUnit::Flow,
+        Some("subscriber") => SharingUnit::Subscriber,
         Some(other) => {
             let problem = format!("found \"{other}\"; expected flow or subscriber");
             return Err(setting(py, "per", problem));
@@ -121,7 +121,7 @@ pub(crate) fn optimum(
 fn search(
     pool: &fairmesh_lab::Pool<'_>,
     world: &fairmesh_lab::scenario::Scenario,
-    per: Per,
+    per: SharingUnit,
 ) -> Result<fairmesh_lab::optimum::Found, fairmesh_lab::LabError> {
     use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-"""The guide: its examples run in the order in which they stand."""
+"""The guide: its examples run in the order of the page."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_curves_are_drawn_from_results_and_from_files_of_flent(results: Results,
         plot.series(results.flows)
 
 
-def test_what_cannot_be_drawn_is_named(results: Results) -> None:
+def test_missing_data_of_a_plot_are_named(results: Results) -> None:
     with pytest.raises(fairmesh.SettingError, match="there is no column speed; expected one of control"):
         plot.cdf(results, "speed")
     with pytest.raises(fairmesh.SettingError, match="no samples of goodput_bps; expected results"):

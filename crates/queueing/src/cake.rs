@@ -82,7 +82,7 @@ struct Flow {
     list: List,
     deficit: i64,
     cobalt: Cobalt,
-    /// Its hosts while it is counted as a bulk flow.
+    /// Hosts of the flow while it is counted as a bulk flow.
     counted: Option<(u16, u16)>,
 }
 

@@ -20,7 +20,7 @@ struct Flow {
     deficit: i64,
     /// Tin with the list that contains it; `NIL` if none.
     tin: u32,
-    /// Its index among the flows that have packets.
+    /// Index of the flow among those that have packets.
     place: u32,
 }
 

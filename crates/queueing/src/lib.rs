@@ -67,7 +67,7 @@ pub struct Item {
 pub struct Backlog {
     /// Number of packets.
     pub packets: u32,
-    /// Their bytes.
+    /// Bytes of the packets.
     pub bytes: u64,
 }
 
@@ -107,7 +107,7 @@ pub enum DropCause {
     Forced,
     /// FRED found the flow unresponsive to drops.
     Unresponsive,
-    /// It waited too long, by CoDel's control law.
+    /// The packet waited too long, by CoDel's control law.
     Waited,
     /// Larger than a token bucket's burst: it could never be sent.
     TooBig,
@@ -116,22 +116,22 @@ pub enum DropCause {
 /// Outcome for an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It waits in the queue.
+    /// The packet waits in the queue.
     Queued,
-    /// It waits in the queue and the caller must set its CE codepoint (RFC 3168 §5).
+    /// The packet waits, and the caller must set its CE codepoint (RFC 3168 §5).
     Marked,
-    /// It was refused; the caller still owns it.
+    /// The packet was refused; the caller still owns it.
     Dropped(DropCause),
-    /// It is queued; another packet was evicted and returns to the caller.
+    /// The packet is queued; another one was evicted and returns to the caller.
     Evicted(Item, DropCause),
 }
 
 /// Outcome for a packet after it was accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Late {
-    /// It was dropped and returns to the caller.
+    /// The packet was dropped and returns to the caller.
     Dropped(Item, DropCause),
-    /// It leaves, or has left, and the caller must set its CE codepoint (RFC 3168 §5).
+    /// The packet leaves, or has left, and the caller must set its CE codepoint (RFC 3168 §5).
     Marked(Item),
 }
 

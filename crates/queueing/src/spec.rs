@@ -83,7 +83,7 @@ pub enum SpecError {
     Fraction {
         /// Name of the field.
         what: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: f64,
     },
     /// A burst that exceeds every bucket.
@@ -106,9 +106,9 @@ pub enum SpecError {
     CeilBelowRate {
         /// The class.
         class: ClassId,
-        /// Its rate.
+        /// Guaranteed rate of the class.
         rate: BitRate,
-        /// Its ceiling.
+        /// Ceiling of the class.
         ceil: BitRate,
     },
     /// A priority above 7.
@@ -116,7 +116,7 @@ pub enum SpecError {
     Priority {
         /// The class.
         class: ClassId,
-        /// Its priority.
+        /// Priority of the class.
         prio: u8,
     },
     /// More than seven inner classes above one another.
@@ -152,7 +152,7 @@ fn limit(limit: Limit) -> Result<(), SpecError> {
 }
 
 fn thresholds(min: f64, max: f64) -> Result<(), SpecError> {
-    // NaN fails as well.
+    // NaN fails, too.
     if min > 0.0 && min < max && max.is_finite() {
         Ok(())
     } else {

@@ -111,7 +111,7 @@ enum List {
 #[derive(Clone, Debug)]
 struct Station {
     tin: usize,
-    /// Its oldest packet, dequeued for a frame without room for it.
+    /// Oldest packet of the station, dequeued for a frame without room for it.
     head: Option<Item>,
     list: List,
     /// Remaining airtime of its turn, in ns.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fairmesh_lab::comparison::Comparison;
 use fairmesh_lab::summary::{ControlSummary, FlowSummary, SubscriberSummary};
-use fairmesh_lab::verdict::STARVED;
+use fairmesh_lab::verdict::STARVATION_FRACTION;
 
 use crate::table::{self, optional, row, share, table};
 
@@ -167,7 +167,7 @@ fn by_hops(r: &ControlSummary) -> comfy_table::Table {
         let least = |of: &dyn Fn(&FlowSummary) -> Option<f64>| {
             flows.iter().filter_map(|f| of(f)).min_by(f64::total_cmp)
         };
-        let below = flows.iter().filter(|f| f.over_fair.is_some_and(|o| o < STARVED)).count();
+        let below = flows.iter().filter(|f| f.over_fair.is_some_and(|o| o < STARVATION_FRACTION)).count();
         let cells = [
             hops.to_string(),
             flows.len().to_string(),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_says_what_starves_and_what_would_change() {
+    fn the_answer_names_starving_flows_and_the_effect_of_controls() {
         let fifo = || runs("fifo", 40, |i| if i < 12 { 0.004 * (i + 1) as f64 } else { 1.2 });
         let none = runs("source", 40, |_| 0.85);
         let some = runs("pfrc", 40, |i| if i < 1 { 0.05 } else { 0.9 });

@@ -1,7 +1,7 @@
 //! The table of a sweep, and its first figure.
 
 use fairmesh_lab::frame::measures;
-use fairmesh_lab::summary::{OURS, marked};
+use fairmesh_lab::summary::{OURS_NOTE, marked};
 use fairmesh_lab::sweep::summary::{Figure, Line, Summary};
 use plotters::prelude::*;
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub fn text(s: &Summary) -> String {
         more => format!("{more} more rows are in sweep.json\n"),
     };
     let note = match s.results.iter().any(|r| r.ours) {
-        true => format!("{OURS}\n"),
+        true => format!("{OURS_NOTE}\n"),
         false => String::new(),
     };
     let most = if s.adaptive { "at most " } else { "" };

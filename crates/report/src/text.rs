@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fairmesh_lab::comparison::Comparison;
 use fairmesh_lab::record::RunRecord;
-use fairmesh_lab::summary::{ControlSummary, OURS, flow_label};
+use fairmesh_lab::summary::{ControlSummary, OURS_NOTE, flow_label};
 
 use crate::brief::{self, Rows};
 use crate::table::{controls, rate_notes, remarks, row, table};
@@ -33,7 +33,7 @@ pub fn comparison(c: &Comparison, rows: Rows) -> String {
     }
     out += &format!("\n{}\n", controls(&c.results));
     if c.results.iter().any(|r| r.ours) {
-        out += &format!("{OURS}\n");
+        out += &format!("{OURS_NOTE}\n");
     }
     for note in rate_notes(&c.results) {
         out += &format!("{note}\n");

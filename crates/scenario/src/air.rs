@@ -28,7 +28,12 @@ impl Scenario {
             .iter()
             .map(|i| NoiseSource {
                 name: i.name.clone(),
-                heard_by: i.heard_by.iter().filter(|h| here(h.0)).map(|&(n, p)| (n.0, p)).collect(),
+                sensed_by: i
+                    .sensed_by
+                    .iter()
+                    .filter(|h| here(h.0))
+                    .map(|&(n, p)| (n.0, p))
+                    .collect(),
                 period: i.period,
                 on: Span::from_secs_f64(i.period.as_secs_f64() * i.duty.0),
                 jitter: i.jitter,

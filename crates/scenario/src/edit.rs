@@ -94,7 +94,7 @@ impl Draft {
             put(&mut table, key, value).map_err(|e| {
                 ScenarioError::at(
                     KeyPath::from(key.as_str()),
-                    Problem::refused(e.what(), e.expected()),
+                    Problem::refused(e.description(), e.expected()),
                 )
             })?;
         }
@@ -130,7 +130,7 @@ pub enum EditError {
     NotATable {
         /// Name of the value.
         name: String,
-        /// Its type in TOML.
+        /// Type of the value in TOML.
         found: &'static str,
         /// Step of the path.
         step: String,
@@ -139,7 +139,7 @@ pub enum EditError {
 
 impl EditError {
     /// Returns the problem.
-    pub fn what(&self) -> String {
+    pub fn description(&self) -> String {
         match self {
             EditError::EmptyList { name } => format!("{name} is empty"),
             EditError::NoElement { name, len, .. } => format!("{name} is a list of {len}"),
@@ -163,7 +163,7 @@ impl EditError {
 
 impl core::fmt::Display for EditError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}; expected {}", self.what(), self.expected())
+        write!(f, "{}; expected {}", self.description(), self.expected())
     }
 }
 impl core::error::Error for EditError {}

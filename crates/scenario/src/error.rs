@@ -222,7 +222,7 @@ impl Problem {
     }
 
     /// Describes the problem, without the accepted values.
-    pub fn what(&self) -> String {
+    pub fn description(&self) -> String {
         match self {
             Problem::Empty => "the file is empty".into(),
             Problem::FileTooLarge { bytes, .. } => format!("the file has {bytes} bytes"),
@@ -232,7 +232,7 @@ impl Problem {
             Problem::UnknownKey { .. } => "unknown key".into(),
             Problem::MissingKey(key) => format!("`{key}` is missing"),
             Problem::Value { found, .. } => format!("found {found}"),
-            Problem::Quantity(e) => e.what(),
+            Problem::Quantity(e) => e.description(),
             Problem::OutOfRange { found, .. } => format!("{found} is out of range"),
             Problem::Refused { what, .. } => what.clone(),
             Problem::UnknownNode(name) => format!("there is no node \"{name}\""),
@@ -307,7 +307,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; expected {}", excerpt(&self.what()), self.expected())
+        write!(f, "{}; expected {}", excerpt(&self.description()), self.expected())
     }
 }
 

@@ -90,8 +90,8 @@ impl Scenario {
         part.wires = self.wires.iter().filter_map(wire).collect();
         let interferer = |i: &Interferer| {
             let kept = |&(n, power): &(NodeId, Power)| Some((new.node(n)?, power));
-            let heard_by: Vec<_> = i.heard_by.iter().filter_map(kept).collect();
-            (!heard_by.is_empty()).then(|| Interferer { heard_by, ..i.clone() })
+            let sensed_by: Vec<_> = i.sensed_by.iter().filter_map(kept).collect();
+            (!sensed_by.is_empty()).then(|| Interferer { sensed_by, ..i.clone() })
         };
         part.interferers = self.interferers.iter().filter_map(interferer).collect();
         let rate = |c: &RateChange| {

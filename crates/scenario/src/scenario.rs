@@ -76,7 +76,7 @@ pub struct FurtherRadio {
     pub name: String,
     /// Channel number.
     pub channel: u32,
-    /// Its PHY and MAC.
+    /// PHY and MAC of the radio.
     pub mac: MacConfig,
     /// Frame errors of its links with a delivery of 1.
     pub errors: FrameErrors,
@@ -227,7 +227,7 @@ pub struct Interferer {
     /// Wireless nodes that sense it and its power there, sorted by node.
     ///
     /// Frames that it overlaps are lost there unless they are stronger by the capture margin.
-    pub heard_by: Vec<(NodeId, Power)>,
+    pub sensed_by: Vec<(NodeId, Power)>,
     /// Period of bursts.
     pub period: Span,
     /// Busy share of each period.

@@ -28,7 +28,7 @@ fn every_node_goes_through_the_nearest_of_equals_the_first() {
 }
 
 #[test]
-fn nearest_is_what_routes_minimise() {
+fn the_nearest_gateway_has_the_least_route_cost() {
     // Two bad hops to 0, three good ones to 5.
     let links = "links = [{ from = 0, to = 1, delivery = 0.4 }, { from = 1, to = 2, delivery = 0.4 },\n\
         [2, 3], [3, 4], [4, 5]]\ngateways = [0, 5]\n";

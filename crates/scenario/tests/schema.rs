@@ -32,7 +32,7 @@ fn every_file_satisfies_the_schema() {
 }
 
 #[test]
-fn the_schema_refuses_what_the_parser_refuses() {
+fn the_schema_refuses_the_errors_of_the_parser() {
     let right = "duration = \"9 s\"\ntopology.links = [[1, 2]]\nflow = [{ from = 1, to = 2 }]\n";
     assert!(VALIDATOR.is_valid(&to_json(right)));
     for wrong in [

@@ -444,11 +444,11 @@ fn interferers_are_sensed_at_named_nodes_or_in_range() {
     ));
     let [a, b] = s.interferers() else { panic!() };
     assert_eq!(a.name, "interferer 1");
-    assert_eq!(a.heard_by.iter().map(|h| h.0.0).collect::<Vec<_>>(), [0, 2]);
-    assert!((a.heard_by[0].1.as_dbm() + 62.0).abs() < 1e-6);
+    assert_eq!(a.sensed_by.iter().map(|h| h.0.0).collect::<Vec<_>>(), [0, 2]);
+    assert!((a.sensed_by[0].1.as_dbm() + 62.0).abs() < 1e-6);
     assert_eq!((a.period, a.duty.0), (Span::from_millis(20), 0.3));
     // 300 m and 500 m away; the next is 700 m away.
-    assert_eq!(b.heard_by.iter().map(|h| h.0.0).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(b.sensed_by.iter().map(|h| h.0.0).collect::<Vec<_>>(), [0, 1]);
     assert_eq!((b.jitter, b.start), (0.2, Span::from_secs(3)));
 }
 
@@ -483,7 +483,7 @@ fn generators_name_and_place() {
 }
 
 #[test]
-fn numbers_come_before_words_whatever_the_order_in_the_file() {
+fn numeric_names_precede_words_in_any_order_of_the_file() {
     let s = read(
         "duration = \"9 s\"\ntopology.links = [[\"b\", 10], [10, 9], [9, \"a\"]]\n\
          node = [{ id = \"a\" }]\nflow = [{ from = 9, to = 10 }]",

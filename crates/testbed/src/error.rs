@@ -24,7 +24,7 @@ pub enum TestbedError {
     /// A file or folder of the testbed cannot be read or written.
     #[error("{}: {problem}", path.display())]
     File {
-        /// Its path.
+        /// Path of the file or folder.
         path: PathBuf,
         /// The system's error.
         #[source]

@@ -55,7 +55,7 @@ pub(crate) struct Process {
     reader: Option<JoinHandle<()>>,
     /// Lines of its standard error, with the time of arrival.
     lines: Arc<Mutex<Vec<(Instant, String)>>>,
-    /// The same instant by the system's clock and by the run's.
+    /// One instant, by the system's clock and by the run's.
     clock: Option<(Instant, Time)>,
     /// First problem, for the record.
     pub problem: Option<String>,

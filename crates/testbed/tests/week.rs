@@ -296,7 +296,7 @@ fn judge(folder: &Path, record: &RunRecord, applied: u64) {
     let length = recorded[1].as_u64().unwrap() - recorded[0].as_u64().unwrap();
     assert!(length > 6 * 86_400, "{recorded}");
     let hours = |report: &Value| report["congested_hours"].as_array().unwrap().len();
-    // Evenings under limits are congested as well.
+    // Evenings under limits are congested, too.
     assert!(hours(&week) >= 7 && hours(&after) >= 4, "{week:#}");
     assert_eq!(week["damage"]["records"], 0);
 }

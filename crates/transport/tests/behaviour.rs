@@ -334,7 +334,7 @@ fn departures<N: Network>(world: &World<N>) -> Vec<f64> {
 }
 
 #[test]
-fn a_set_spacing_holds_whatever_the_window_allows() {
+fn pacing_keeps_the_set_spacing_with_any_window() {
     let mut world = World::new(&TcpConfig::ns3(), perfect);
     world.ends[CLIENT].pace(Some(Span::from_millis(7)), true);
     world.write(CLIENT, 100 * 1460);

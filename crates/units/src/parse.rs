@@ -97,7 +97,7 @@ pub enum Problem {
 
 impl QuantityError {
     /// Returns the problem, without the expected quantity.
-    pub fn what(&self) -> String {
+    pub fn description(&self) -> String {
         let what = match self.problem {
             Problem::NotANumber => "has no number",
             Problem::MissingUnit => "has no unit",
@@ -111,7 +111,7 @@ impl QuantityError {
 
 impl fmt::Display for QuantityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; expected {}", self.what(), self.expected.expected())
+        write!(f, "{}; expected {}", self.description(), self.expected.expected())
     }
 }
 impl core::error::Error for QuantityError {}
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_and_says_why() {
+    fn invalid_quantities_are_refused_with_the_problem() {
         let p = |s: &str| s.parse::<BitRate>().unwrap_err().problem;
         assert_eq!(p("11"), Problem::MissingUnit);
         assert_eq!(p("11 m"), Problem::WrongUnit);

@@ -124,7 +124,7 @@ impl Air {
         let mut neighbours = Neighbours::new(stations, hearing, leaks, reception, capture);
         let links = neighbours.len();
         for source in noise {
-            let receivers: Vec<_> = source.heard_by.iter().map(|&(n, p)| (n, p.0)).collect();
+            let receivers: Vec<_> = source.sensed_by.iter().map(|&(n, p)| (n, p.0)).collect();
             neighbours.push_noise(&receivers);
         }
 

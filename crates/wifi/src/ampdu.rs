@@ -23,7 +23,7 @@ use crate::upper::Upper;
 /// Initial part of a preamble in which an overlap that ends is harmless, in ns.
 ///
 /// The receiver still searches for the frame.
-const SEARCH: u64 = 4_000;
+const PREAMBLE_SEARCH_NS: u64 = 4_000;
 
 impl Air {
     /// Returns true if MPDUs are aggregated at the rate of a station's service.
@@ -213,7 +213,7 @@ impl Air {
         }
         let start = now - f.air;
         let waveform = self.phy.info(f.rate).waveform;
-        if !clean && d.overlaps(start + SEARCH, start + waveform.header().as_nanos()) {
+        if !clean && d.overlaps(start + PREAMBLE_SEARCH_NS, start + waveform.header().as_nanos()) {
             counters.collided += 1;
             return false;
         }

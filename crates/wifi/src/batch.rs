@@ -27,7 +27,7 @@ pub(crate) struct Joining<'a> {
     pub mpdu: u32,
     /// Length of its body as an A-MSDU; `None` if no packet may join.
     pub body: Option<u32>,
-    /// Length of the A-MPDU before it.
+    /// Length of the A-MPDU before the MPDU.
     pub before: u32,
     /// For each packet taken, true if it joined the one before.
     pub joined: &'a mut Vec<bool>,

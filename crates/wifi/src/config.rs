@@ -142,7 +142,7 @@ pub struct NoiseSource {
     /// Stable name.
     pub name: String,
     /// The stations that sense it, each with the received power.
-    pub heard_by: Vec<(u32, Power)>,
+    pub sensed_by: Vec<(u32, Power)>,
     /// Mean time from one start to the next.
     pub period: Span,
     /// Length of each burst; at most `period`.

@@ -19,7 +19,7 @@ pub struct MacCounters {
     pub block_ack: u64,
     /// Broadcast frames put on the air.
     pub broadcast: u64,
-    /// Own RTS and data frames that got no response in time.
+    /// Own RTS and data frames without a response in time.
     pub timeouts: u64,
     /// Frames that lost an internal collision to a higher category of the same station.
     pub internal_collisions: u64,

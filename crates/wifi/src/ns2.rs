@@ -36,7 +36,7 @@ use crate::neighbours::Neighbour;
 use crate::station::{Intervals, NO_STATION, Phase, Station};
 
 /// Two propagation delays (ns-2's `DSSS_MaxPropagationDelay`), part of each timeout, ns.
-const PROPAGATION: u64 = 4_000;
+const PROPAGATION_NS: u64 = 4_000;
 
 impl Station {
     /// Returns true if a frame is being received at `at`.
@@ -149,7 +149,7 @@ impl Air {
         let ack = self.phy.response(cts.rate).ack.as_nanos();
         let s = &mut self.stations[station as usize];
         s.idle_at =
-            s.idle_at.max((cts.end + cts.nav + PROPAGATION).saturating_sub(self.t.sifs + ack));
+            s.idle_at.max((cts.end + cts.nav + PROPAGATION_NS).saturating_sub(self.t.sifs + ack));
     }
 
     /// Returns the time from the end of a frame to its response timeout, ns (rule 6).
@@ -159,6 +159,6 @@ impl Air {
             FrameKind::Rts => self.phy.airtime(f.rate, CTS),
             _ => response.ack,
         };
-        self.t.sifs + response.as_nanos() + PROPAGATION
+        self.t.sifs + response.as_nanos() + PROPAGATION_NS
     }
 }

@@ -38,7 +38,7 @@ pub struct SendReport {
     pub outcome: Outcome,
     /// Data frames put on the air that carried it.
     pub data_attempts: u32,
-    /// RTS frames put on the air for it.
+    /// RTS frames put on the air for the packet.
     pub rts_attempts: u32,
     /// Rate of the last data frame.
     pub rate: Rate,

@@ -10,7 +10,7 @@ use crate::loss::{FrameErrors, PartOutcome, SnrErrors, Survival};
 /// Length of the legacy training fields, in ns.
 ///
 /// The receiver searches for the frame in them, and nothing is decoded.
-const TRAINING: u64 = 16_000;
+const TRAINING_NS: u64 = 16_000;
 
 /// A frame at its receiver.
 struct Received<'a> {
@@ -98,7 +98,7 @@ impl Air {
         let signal = errors.draw(rng);
         let levels = &a.overlaps[to as usize].levels;
         let frame = Received { errors, rate, signal, power: station.lock_power, levels };
-        let header = frame.header(start + TRAINING, start + waveform.header().as_nanos());
+        let header = frame.header(start + TRAINING_NS, start + waveform.header().as_nanos());
         match header.outcome(rng) {
             PartOutcome::Good => {}
             PartOutcome::Errored => {

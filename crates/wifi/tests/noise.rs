@@ -147,7 +147,7 @@ fn a_fade_lasts_a_frame() {
 fn source(dbm: f64, period: Span, on: Span) -> NoiseSource {
     NoiseSource {
         name: "oven".into(),
-        heard_by: vec![(1, Power::from_dbm(dbm))],
+        sensed_by: vec![(1, Power::from_dbm(dbm))],
         period,
         on,
         jitter: if on < period { 0.3 } else { 0.0 },

@@ -1,4 +1,4 @@
-/** The width and height that an element has got. */
+/** The width and height of an element. */
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export function useSize<E extends Element>(): [{ current: E | null }, { width: number; height: number }] {

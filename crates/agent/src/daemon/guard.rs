@@ -91,11 +91,11 @@ pub struct Guard {
 /// State of a guard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
-    /// It works.
+    /// The daemon works.
     Running,
-    /// It is stopped by a signal.
+    /// The daemon is stopped by a signal.
     Stopped,
-    /// It has ended.
+    /// The daemon has ended.
     Gone,
 }
 

@@ -5,7 +5,7 @@
 use fairmesh_control::water_filling::{Claim, level};
 
 /// Fraction of its due rate below which a home starves, as in the simulator's measures.
-pub const STARVED: f64 = 0.1;
+pub const STARVATION_FRACTION: f64 = 0.1;
 
 /// Sign of unmet demand.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -40,9 +40,9 @@ impl Carried {
         self.claim().at(level)
     }
 
-    /// True if it has demand and less than [`STARVED`] of its due rate.
+    /// True if it has demand and less than [`STARVATION_FRACTION`] of its due rate.
     pub fn starves(&self, level: f64) -> bool {
-        self.demand != Demand::Met && self.rate < STARVED * self.due(level)
+        self.demand != Demand::Met && self.rate < STARVATION_FRACTION * self.due(level)
     }
 }
 

@@ -33,7 +33,7 @@ pub const MARK_LIFETIME: Span = Span::from_secs(5);
 /// State of a mesh interface.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Port {
-    /// Its Ethernet address.
+    /// Ethernet address of the interface.
     pub mac: Option<MacAddr>,
     /// True if it is up.
     pub up: bool,

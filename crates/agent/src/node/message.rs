@@ -67,10 +67,10 @@ pub enum Unreadable {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// It forwards traffic.
+    /// The node forwards traffic.
     #[default]
     Router,
-    /// It joins the mesh to the Internet.
+    /// The node joins the mesh to the Internet.
     Gateway,
     /// Wireless hosts attach to it.
     AccessPoint,
@@ -260,7 +260,7 @@ pub struct Message<'a> {
     pub run: u32,
     /// Number of the message in this run.
     pub sequence: u32,
-    /// Its fields.
+    /// Fields of the message.
     pub fields: Fields<'a>,
 }
 

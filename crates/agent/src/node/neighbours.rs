@@ -39,21 +39,21 @@ const SECOND: Span = Span::from_secs(1);
 /// Reason why a message was refused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cause {
-    /// Its format is invalid.
+    /// The format is invalid.
     Malformed,
-    /// It is of another version.
+    /// The message is of another version.
     Version,
-    /// It is of another kind.
+    /// The message is of another kind.
     Kind,
-    /// It belongs to a mesh with another key.
+    /// The message belongs to a mesh with another key.
     Mesh,
-    /// Its tag is wrong.
+    /// The tag is wrong.
     Tag,
-    /// It has the address of this router.
+    /// The message has the address of this router.
     Own,
-    /// It is not newer than the sender's last accepted one.
+    /// The message is not newer than the sender's last accepted one.
     Replayed,
-    /// It exceeds the rate of one sender, or of all.
+    /// The message exceeds the rate of one sender, or of all.
     Flood,
     /// The table of neighbours is full of active ones.
     Crowd,
@@ -156,7 +156,7 @@ pub struct Sender {
     pub sequence: u32,
     /// Time of its last accepted message.
     pub last: Time,
-    /// Its announced role.
+    /// Announced role of the neighbour.
     pub role: Role,
     /// Number of accepted messages.
     pub received: u64,

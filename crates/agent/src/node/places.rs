@@ -44,7 +44,7 @@ impl Places {
         self.next_hops.extend(new.collect::<Vec<_>>());
     }
 
-    /// Removes all limits; goes on after an error.
+    /// Removes all limits; continues after an error.
     pub fn clear(&self) -> (Removed, Vec<(Interface, Error)>) {
         let (mut removed, mut errors) = (Removed::default(), Vec::new());
         let local = self.local.iter().map(|p| (&p.interface, LocalShaper::remove(p)));

@@ -94,7 +94,7 @@ impl FlowClasses {
 /// Airtime of the packets to one next hop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HopShare {
-    /// Its number.
+    /// Number of the next hop.
     pub node: NodeId,
     /// Position of the mesh interface.
     pub interface: usize,

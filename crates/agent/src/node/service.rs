@@ -45,7 +45,7 @@ const RETRY_INTERVAL: Span = Span::from_secs(5);
 const MIN_PACKETS: u32 = 20;
 /// Relative change of a link's capacity from which the mechanism is informed.
 const CAPACITY_CHANGE: f64 = 0.1;
-/// The same, for a mechanism that has to be started again.
+/// Relative change of a capacity from which a mechanism with fixed capacities is restarted.
 const LARGE_CAPACITY_CHANGE: f64 = 0.5;
 
 /// An event from outside.

@@ -184,7 +184,7 @@ fn gap_limits_local_traffic_by_the_gateways_bit() {
     let why = b.ask("why");
     let text = report::why_text(&serde_json::from_value(why.clone()).unwrap());
     assert!(text.contains("gap.decrease: the gateway is in use"), "{text}");
-    // A link with a quarter of the rate, and one more neighbour: the limit goes on.
+    // A link with a quarter of the rate, and one more neighbour: the limit stays.
     b.world().stations[0].tx_rate = Some(BitRate(12_000_000));
     b.world().stations.push(station(MacAddr([2, 0, 0, 0, 0, 9]), 54));
     b.run(3000, |b| {
@@ -373,7 +373,7 @@ fn a_flow_that_enters_here_has_a_class_until_it_ends() {
     b.run(10_000, send);
     let later = b.world().flow_classes[&class.number];
     assert!(later.rate.is_some() && later.rate != class.rate, "{later:?}");
-    // A link with another rate, and a neighbour that comes: the limit goes on from its present value.
+    // A link with another rate, and a neighbour that comes: the limit continues from its present value.
     b.world().stations[0].tx_rate = Some(BitRate(6_000_000));
     b.world().stations.push(station(MacAddr([2, 0, 0, 0, 0, 9]), 54));
     b.run(3000, send);
@@ -596,7 +596,7 @@ fn marks_are_renewed_end_with_the_daemon_and_are_tried_again() {
 }
 
 #[test]
-fn neighbours_accept_a_router_again_after_its_interface_was_gone() {
+fn neighbours_accept_a_router_after_its_interface_returns() {
     let mut b = Bench::new("");
     let mut neighbour = Neighbours::new(key(), Vec::new(), HELLO_INTERVAL, Time::ZERO);
     let mut accepted = |b: &mut Bench| {

@@ -221,7 +221,7 @@ impl Path {
         self.stream_to(subscriber, 5000 + subscriber as u16, mbps)
     }
 
-    /// The same to a port.
+    /// Starts a stream to a port of a subscriber.
     pub fn stream_to(&self, subscriber: usize, port: u16, mbps: f64) -> Stream {
         let to = format!("{}.{subscriber}.1:{port}", self.homes);
         let sink = self.subs.udp(&to);
@@ -405,7 +405,7 @@ impl Box {
     }
 
     /// Returns the output of a command without a configuration.
-    pub fn program_says(&self, words: &[&str]) -> String {
+    pub fn output_without_configuration(&self, words: &[&str]) -> String {
         let out = self.program().args(words).output().unwrap();
         assert!(out.status.success(), "{words:?}");
         String::from_utf8(out.stdout).unwrap()

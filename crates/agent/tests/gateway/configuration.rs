@@ -160,7 +160,7 @@ fn calls_by_ubus_reach_the_daemon() {
     assert_eq!(way["limit_bits_per_second"], 8_000, "{way}");
     let history = call("report", json!({ "since": "24h" }));
     assert!(history["starved"].is_array() && history["notes"].is_array(), "{history}");
-    let reason = "no history yet; the first minute is complete at ";
+    let reason = "no history yet; the first minute ends at ";
     assert!(history["empty"].as_str().unwrap().starts_with(reason), "{history}");
     let (code, out, err) = b.command(&["report"]);
     assert!(code == 0 && out.starts_with(reason) && out.ends_with(" UTC\n"), "{out}{err}");
@@ -296,8 +296,8 @@ fn ten_thousand_new_subscribers_settle() {
 
 /// `check` finds what `run` would refuse; neither changes the kernel.
 #[test]
-fn check_finds_what_run_would_refuse() {
-    let Some(_one) = root("check_finds_what_run_would_refuse") else { return };
+fn check_reports_each_refusal_of_run() {
+    let Some(_one) = root("check_reports_each_refusal_of_run") else { return };
     let path = Path::new();
     let good = config("apply", "fifo", "down = \"3 Mbit/s\"");
     let b = Box::new(&path, &good);

@@ -84,8 +84,8 @@ fn killed_with_its_guard_limits_lapse_by_themselves() {
 ///
 /// The daemon takes over the objects of its predecessor, and limits are in force again.
 #[test]
-fn procd_starts_again_what_was_killed_with_its_guard() {
-    let Some(_one) = root("procd_starts_again") else { return };
+fn procd_restarts_a_daemon_killed_with_its_guard() {
+    let Some(_one) = root("procd_restarts_a_daemon_killed_with_its_guard") else { return };
     let script = include_str!("../../../../packaging/openwrt/files/fairmesh-gateway.init");
     let asks = script.lines().find_map(|l| l.trim().strip_prefix("procd_set_param respawn "));
     let asks: Vec<u64> = asks.unwrap().split(' ').map(|n| n.parse().unwrap()).collect();

@@ -120,7 +120,7 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     let second = first.beside();
     let middle = Middle::new(&second);
     let probe = Box::new(&first, &config("observe", "fifo", ""));
-    let key = probe.program_says(&["key"]);
+    let key = probe.output_without_configuration(&["key"]);
     let a = gateway(&first, 1, FIRST, &key, "10.1.");
     let b = gateway(&second, 2, SECOND, &key, "10.2.");
     let first_daemon = a.start();
@@ -185,7 +185,7 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     // With another key it is not accepted, which both report; each governs its own homes.
     assert_eq!(second_daemon.end(Signal::SIGTERM), Some(0));
     a.wait("the second has timed out", |s| !here(s));
-    set_key(&b, &probe.program_says(&["key"]));
+    set_key(&b, &probe.output_without_configuration(&["key"]));
     let second_daemon = b.start();
     for g in [&a, &b] {
         let status =
@@ -208,7 +208,8 @@ fn homes_behind_two_gateways_have_the_same_share() {
     let first = Path::new();
     let second = first.beside();
     let _middle = Middle::new(&second);
-    let key = Box::new(&first, &config("observe", "fifo", "")).program_says(&["key"]);
+    let key =
+        Box::new(&first, &config("observe", "fifo", "")).output_without_configuration(&["key"]);
     let a = gateway(&first, 1, FIRST, &key, "10.1.");
     let b = gateway(&second, 2, SECOND, &key, "10.2.");
     let mut greedy = Vec::new();
@@ -259,7 +260,8 @@ fn a_gateway_without_key_or_address_governs_alone() {
     let Some(_one) = root("a_gateway_without_key") else { return };
     let path = Path::new();
     let second = path.beside();
-    let key = Box::new(&path, &config("observe", "fifo", "")).program_says(&["key"]);
+    let key =
+        Box::new(&path, &config("observe", "fifo", "")).output_without_configuration(&["key"]);
     let b = gateway(&second, 2, SECOND, &key, "10.2.");
     std::fs::set_permissions(b.file("peers.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
     let (code, out, err) = b.command(&["check"]);

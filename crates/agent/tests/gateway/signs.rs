@@ -113,8 +113,8 @@ fn signs(status: &Value, home: usize) -> &Value {
 
 /// Real TCP connections, and their signs in `status` and `why`.
 #[test]
-fn rtt_sees_what_is_awaited_repeated_and_ended() {
-    let Some(_one) = root("rtt_sees_what_is_awaited") else { return };
+fn rtt_counts_awaited_repeated_and_ended_data() {
+    let Some(_one) = root("rtt_counts_awaited_repeated_and_ended_data") else { return };
     let path = Path::new();
     let b = Box::new(&path, &config("apply", "rtt", "").replace("epoch = 1\n", ""));
     let daemon = b.start();

@@ -17,8 +17,8 @@ const MAX_NEWTON_STEPS: usize = 60;
 const FINAL_DECREMENT: f64 = 1e-3;
 /// Minimum fraction of the predicted decrease that a step must reach.
 const SUFFICIENT_DECREASE: f64 = 0.1;
-/// Rounding that this comparison allows.
-const ROUNDING: f64 = 1e-14;
+/// Relative error that the comparison of two barrier values allows.
+const COMPARISON_TOLERANCE: f64 = 1e-14;
 
 /// Returns the price of each domain.
 ///
@@ -60,7 +60,8 @@ pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
                 prices.iter().zip(&step).map(|(p, s)| p + part * s).collect()
             };
             let enough = |part: f64| {
-                before - SUFFICIENT_DECREASE * part * decrement + ROUNDING * before.abs()
+                before - SUFFICIENT_DECREASE * part * decrement
+                    + COMPARISON_TOLERANCE * before.abs()
             };
             while part > 1e-9 && objective(&moved(part)) > enough(part) {
                 part *= 0.5;

@@ -94,7 +94,7 @@ const GOOD_ENOUGH: f64 = 1e-6;
 /// Load above which a domain left out by the solver has to be included.
 const MAX_LEFT_OUT_LOAD: f64 = 1.0 + 1e-9;
 /// Level below which parts of a price, and relative rates, are rounding errors.
-const NOISE: f64 = 1e-7;
+const ROUNDING_LEVEL: f64 = 1e-7;
 
 /// Objective to be maximised over the flows' rates.
 enum Objective<'a> {
@@ -265,8 +265,8 @@ impl Region<'_> {
             let parts = || shares.iter().map(|&(d, share)| (d, share * prices[d as usize]));
             costs.push(parts().map(|p| p.1).sum());
             let dearest = parts().map(|p| p.1).fold(0.0, f64::max);
-            let domain = parts().find(|p| p.1 > 0.0 && p.1 >= dearest * (1.0 - NOISE));
-            let satisfied = rates[i] >= self.demands[i].limit * (1.0 - NOISE);
+            let domain = parts().find(|p| p.1 > 0.0 && p.1 >= dearest * (1.0 - ROUNDING_LEVEL));
+            let satisfied = rates[i] >= self.demands[i].limit * (1.0 - ROUNDING_LEVEL);
             limits.push(match domain {
                 Some((d, _)) if !satisfied => Limit::Domain(d as usize),
                 _ => Limit::Demand,

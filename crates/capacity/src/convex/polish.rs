@@ -17,7 +17,7 @@ const MAX_STEPS: usize = 12;
 /// Relative amount added to the diagonal.
 ///
 /// Domains with linearly dependent users have no unique prices; any of them is valid.
-const RIDGE: f64 = 1e-12;
+const DIAGONAL_SHIFT: f64 = 1e-12;
 
 /// Improves `prices` in place and returns the rate of each flow at them.
 ///
@@ -47,7 +47,7 @@ pub(super) fn polish(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &mut 
         for a in 0..active.len() {
             // A domain without elastic flows keeps its price.
             let d = &mut matrix[a * active.len() + a];
-            *d = if *d > 0.0 { *d * (1.0 + RIDGE) } else { f64::INFINITY };
+            *d = if *d > 0.0 { *d * (1.0 + DIAGONAL_SHIFT) } else { f64::INFINITY };
         }
         solve_positive(&mut matrix, &mut steps);
         for (&d, step) in active.iter().zip(steps) {

@@ -9,9 +9,9 @@ const MIN_IDLE_SHARE: f64 = 1e-5;
 
 /// Domains with the same users and shares; the solver treats them as one.
 pub(super) struct Row {
-    /// Their indices in order.
+    /// Indices of the domains, in order.
     pub alike: Vec<u32>,
-    /// The flows in it and their shares.
+    /// Flows in the domains, and their shares.
     pub users: Vec<(u32, f64)>,
 }
 

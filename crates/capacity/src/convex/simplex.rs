@@ -3,7 +3,7 @@
 //! It ends on a vertex, exact except for rounding, at the cost of a dense table.
 
 /// Magnitude that counts as zero in a table with entries of about 1.
-const ZERO: f64 = 1e-11;
+const ZERO_TOLERANCE: f64 = 1e-11;
 
 /// A dictionary: basic variables in terms of the others.
 ///
@@ -57,7 +57,7 @@ impl Dictionary {
     /// Returns the column of a variable that raises the objective.
     fn enters(&self, smallest: bool) -> Option<usize> {
         let objective = &self.table[self.basic.len()];
-        let worth = (0..self.free.len()).filter(|&c| objective[c] < -ZERO);
+        let worth = (0..self.free.len()).filter(|&c| objective[c] < -ZERO_TOLERANCE);
         if smallest {
             return worth.min_by_key(|&c| self.free[c]);
         }
@@ -68,7 +68,7 @@ impl Dictionary {
     fn leaves(&self, column: usize) -> Option<usize> {
         let constant = self.free.len();
         let ratio = |r: usize| self.table[r][constant].max(0.0) / self.table[r][column];
-        let falls = (0..self.basic.len()).filter(|&r| self.table[r][column] > ZERO);
+        let falls = (0..self.basic.len()).filter(|&r| self.table[r][column] > ZERO_TOLERANCE);
         falls.min_by(|&a, &b| ratio(a).total_cmp(&ratio(b)).then(self.basic[a].cmp(&self.basic[b])))
     }
 

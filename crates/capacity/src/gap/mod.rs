@@ -131,7 +131,7 @@ pub enum GapError {
     Gamma {
         /// The given value.
         gamma: f64,
-        /// Its limit, (U* − U_S*) / U*.
+        /// Upper limit of γ, (U* − U_S*) / U*.
         limit: f64,
     },
     /// α or β is not finite and positive.

@@ -6,9 +6,9 @@ use super::{Gap, Load};
 /// One arrow of a phase plot.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Arrow {
-    /// Its position: R_S in bit/s, q_M in bit.
+    /// Position of the arrow: R_S in bit/s, q_M in bit.
     pub at: State,
-    /// Its direction.
+    /// Direction of the arrow.
     pub slope: Slope,
 }
 

@@ -23,7 +23,7 @@ pub struct State {
 pub struct Sample {
     /// Seconds from the start.
     pub time: f64,
-    /// Its state.
+    /// State of the system.
     pub state: State,
     /// U_S, bit/s.
     pub single: f64,

@@ -8,13 +8,13 @@ use fairmesh_units::Span;
 use super::{FrameCost, LinkModel};
 
 /// Length of the delimiter before each MPDU, bytes (IEEE 802.11-2020 §9.7.1).
-const DELIMITER: u32 = 4;
+const DELIMITER_BYTES: u32 = 4;
 /// Factor of the window's progress per exchange, relative to consecutive windows.
 ///
 /// From a simulation of the window alone: 1.18 to 1.27 for losses of 1 to 90 %.
-const OVERLAP: f64 = 1.24;
+const WINDOW_PROGRESS: f64 = 1.24;
 /// Sharpness of the transition between the window's limit and the frame's.
-const SHARPNESS: f64 = 12.0;
+const TRANSITION_SHARPNESS: f64 = 12.0;
 
 /// Returns the cost of a frame of `psdu` bytes in A-MPDUs of at most `most` frames.
 pub(super) fn frame(
@@ -34,8 +34,8 @@ pub(super) fn frame(
     // In a frame that gets a response, at least one MPDU arrived.
     let arrived = 1.0 - libm::pow(1.0 - link.delivery, mpdus);
     let moved = (moved / arrived.max(1e-12)).min(mpdus);
-    let subframe = f64::from((psdu + DELIMITER).next_multiple_of(4));
-    let bytes = (mpdus - 1.0) * subframe + f64::from(DELIMITER + psdu);
+    let subframe = f64::from((psdu + DELIMITER_BYTES).next_multiple_of(4));
+    let bytes = (mpdus - 1.0) * subframe + f64::from(DELIMITER_BYTES + psdu);
     let data = reserve + link.phy.airtime(link.rate, bytes as u32);
     let ok = (data + t.sifs + r.block_ack).as_secs_f64();
     let failed = (data + r.ack_timeout).as_secs_f64();
@@ -64,8 +64,11 @@ pub(super) fn frame(
 /// length in which each MPDU is sent until it arrives.
 fn advance(window: u32, most: u32, lost: f64) -> f64 {
     let frames = f64::from(most) * (1.0 - lost);
-    let through = OVERLAP * f64::from(window) / longest(window, lost);
-    libm::pow(libm::pow(frames, -SHARPNESS) + libm::pow(through, -SHARPNESS), -1.0 / SHARPNESS)
+    let through = WINDOW_PROGRESS * f64::from(window) / longest(window, lost);
+    libm::pow(
+        libm::pow(frames, -TRANSITION_SHARPNESS) + libm::pow(through, -TRANSITION_SHARPNESS),
+        -1.0 / TRANSITION_SHARPNESS,
+    )
 }
 
 /// Returns the mean of the largest of `count` geometric numbers of attempts.

@@ -11,11 +11,11 @@ use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::Span;
 
 /// Bytes of an IPv4 header without options.
-pub const IP: u32 = 20;
-/// Bytes of a UDP header.
-pub const UDP: u32 = 8;
-/// Bytes of a TCP header without options.
-pub const TCP: u32 = 20;
+pub const IP_HEADER: u32 = 20;
+/// Bytes of a UDP_HEADER header.
+pub const UDP_HEADER: u32 = 8;
+/// Bytes of a TCP_HEADER header without options.
+pub const TCP_HEADER: u32 = 20;
 
 /// Access method of a unicast frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,30 +34,30 @@ pub struct Traffic {
     pub payload: u32,
     /// PSDU of the frame that carries them.
     pub psdu: u32,
-    /// PSDU of the frame sent the other way in response (a TCP acknowledgment).
+    /// PSDU of the frame sent the other way in response (a TCP_HEADER acknowledgment).
     pub reverse_psdu: u32,
     /// Reverse frames per packet: 0 without any, 1/2 with delayed acknowledgments.
     pub reverse_per_packet: f64,
 }
 
 impl Traffic {
-    /// Returns UDP datagrams with this payload in bytes.
+    /// Returns UDP_HEADER datagrams with this payload in bytes.
     ///
-    /// `llc`: true if IP is carried on LLC/SNAP (ns-2: no).
+    /// `llc`: true if IP_HEADER is carried on LLC/SNAP (ns-2: no).
     pub const fn udp(payload: u32, llc: bool) -> Self {
         Traffic {
             payload,
-            psdu: payload + UDP + IP + mac(llc),
+            psdu: payload + UDP_HEADER + IP_HEADER + mac(llc),
             reverse_psdu: 0,
             reverse_per_packet: 0.0,
         }
     }
 
-    /// Returns TCP segments of `mss` bytes with `options` bytes of TCP options.
+    /// Returns TCP_HEADER segments of `mss` bytes with `options` bytes of TCP_HEADER options.
     ///
     /// Both directions have the options. There is one acknowledgment per `segments_per_ack` segments.
     pub const fn tcp(mss: u32, options: u32, segments_per_ack: f64, llc: bool) -> Self {
-        let headers = TCP + options + IP + mac(llc);
+        let headers = TCP_HEADER + options + IP_HEADER + mac(llc);
         Traffic {
             payload: mss,
             psdu: mss + headers,

@@ -7,12 +7,12 @@ use super::retry_chain::Collisions;
 use super::unknowns::Link;
 
 /// Number of earlier rounds that are combined.
-const DEPTH: usize = 3;
+const COMBINED_ROUNDS: usize = 3;
 /// Variables per link. The first are probabilities, which determine the combination.
 const LINK_VARIABLES: usize = 13;
 const LINK_PROBABILITIES: usize = 5;
 /// Regularisation relative to the residuals' size, which keeps the combination small.
-const RIDGE: f64 = 1e-10;
+const REGULARISATION: f64 = 1e-10;
 
 type Numbers = [f64; LINK_VARIABLES];
 
@@ -24,8 +24,8 @@ pub(super) struct Anderson {
     made: Vec<Numbers>,
     residual: Vec<f64>,
     /// By earlier round: differences of its outcome and its residual from the next one's.
-    outcomes: [Vec<Numbers>; DEPTH],
-    residuals: [Vec<f64>; DEPTH],
+    outcomes: [Vec<Numbers>; COMBINED_ROUNDS],
+    residuals: [Vec<f64>; COMBINED_ROUNDS],
     /// Number of stored rounds, and true if there was an earlier round.
     kept: usize,
     begun: bool,
@@ -54,7 +54,7 @@ impl Anderson {
             // The oldest is overwritten.
             self.outcomes.rotate_right(1);
             self.residuals.rotate_right(1);
-            self.kept = (self.kept + 1).min(DEPTH);
+            self.kept = (self.kept + 1).min(COMBINED_ROUNDS);
             let (outcome, residual) = (&mut self.outcomes[0], &mut self.residuals[0]);
             outcome.clear();
             let change = |(m, b): (Numbers, &Numbers)| core::array::from_fn(|i| m[i] - b[i]);
@@ -81,20 +81,20 @@ impl Anderson {
     }
 
     /// Returns the part of each earlier change to undo for the smallest residual.
-    fn weights(&self) -> Option<[f64; DEPTH]> {
+    fn weights(&self) -> Option<[f64; COMBINED_ROUNDS]> {
         let n = self.kept;
         if n == 0 {
             return None;
         }
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let mut a = [[0.0; DEPTH + 1]; DEPTH];
+        let mut a = [[0.0; COMBINED_ROUNDS + 1]; COMBINED_ROUNDS];
         for (row, one) in a.iter_mut().zip(&self.residuals).take(n) {
             for (product, other) in row.iter_mut().zip(&self.residuals).take(n) {
                 *product = dot(one, other);
             }
-            row[DEPTH] = dot(one, &self.residual);
+            row[COMBINED_ROUNDS] = dot(one, &self.residual);
         }
-        let ridge = RIDGE * (0..n).map(|i| a[i][i]).sum::<f64>();
+        let ridge = REGULARISATION * (0..n).map(|i| a[i][i]).sum::<f64>();
         (0..n).for_each(|i| a[i][i] += ridge);
         // Symmetric and positive definite: no pivoting is needed.
         for i in 0..n {
@@ -107,10 +107,10 @@ impl Anderson {
                 a[j].iter_mut().zip(row).for_each(|(x, r)| *x -= factor * r);
             }
         }
-        let mut out = [0.0; DEPTH];
+        let mut out = [0.0; COMBINED_ROUNDS];
         for i in (0..n).rev() {
             let known: f64 = (i + 1..n).map(|k| a[i][k] * out[k]).sum();
-            out[i] = (a[i][DEPTH] - known) / a[i][i];
+            out[i] = (a[i][COMBINED_ROUNDS] - known) / a[i][i];
         }
         out.iter().all(|w| w.is_finite()).then_some(out)
     }

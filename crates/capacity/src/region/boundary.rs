@@ -20,9 +20,9 @@ pub struct Section {
 }
 
 /// Maximum share of their rates that other flows give up for a flow that continues to rise.
-pub const YIELD: f64 = 0.02;
+pub const MAX_CONCESSION: f64 = 0.02;
 /// Minimum gain of that flow, as a share of its rate.
-pub const GAIN: f64 = 0.2;
+pub const MIN_GAIN_OF_CONCESSION: f64 = 0.2;
 /// Relative accuracy of a search along a ray.
 const RAY_ACCURACY: f64 = 1e-4;
 
@@ -60,8 +60,8 @@ impl Region {
     /// §4.1).
     ///
     /// Under the DCF every flow costs every other a little, at any distance, so strictly no flow
-    /// could rise once any flow has stopped. Here a flow continues to rise if it can gain [`GAIN`]
-    /// of its rate while the others give up [`YIELD`] of theirs. If several could, but not all
+    /// could rise once any flow has stopped. Here a flow continues to rise if it can gain [`MIN_GAIN_OF_CONCESSION`]
+    /// of its rate while the others give up [`MAX_CONCESSION`] of theirs. If several could, but not all
     /// together, those stop that could gain less than twice the least. The returned point is on the
     /// boundary.
     ///
@@ -91,12 +91,12 @@ impl Region {
             }
             // At the boundary: makes room for a trade and finds the flows that can use it.
             for rate in &mut rates {
-                *rate *= 1.0 - YIELD;
+                *rate *= 1.0 - MAX_CONCESSION;
             }
             let before = rising.clone();
             for i in (0..flows).filter(|&i| before[i]) {
                 let mut more = rates.clone();
-                more[i] *= 1.0 + GAIN;
+                more[i] *= 1.0 + MIN_GAIN_OF_CONCESSION;
                 rising[i] = self.achievable(&more)?;
             }
             if rising == before {

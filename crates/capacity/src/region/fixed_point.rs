@@ -226,7 +226,7 @@ impl Solver {
         }
         self.model.sets.evaluate();
         for h in 0..f.links.len() {
-            let (open, clear) = self.silence(h, f);
+            let (open, clear) = self.idle_shares(h, f);
             f.links[h].open = open;
             f.links[h].clear = clear;
         }
@@ -300,7 +300,7 @@ impl Solver {
     /// Returns the share of time in which a link's sender senses no other station.
     ///
     /// Also returns the share in which its receiver does not sense one either.
-    fn silence(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
+    fn idle_shares(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
         let interference = &self.model.interference[h];
         let sifs = self.model.network.spans.sifs;
         let (mut open, mut clear) = (

@@ -40,8 +40,9 @@ pub(super) struct Bystander {
     ///
     /// The flags are true if the node is in range of the sender, and of the receiver.
     pub others: Vec<(usize, bool, bool)>,
-    /// Off-sets: of the link's rivals, and of `others` as well.
+    /// Off-set of the link's rivals.
     pub near: OffSet,
+    /// Off-set of the rivals and of `others`.
     pub quiet: OffSet,
     /// The links on which the node sends.
     pub own: Vec<usize>,
@@ -61,11 +62,11 @@ pub(super) struct Bystander {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CtsOnly {
     pub link: usize,
-    /// Off-sets: of all links that interfere with that link.
-    ///
-    /// These with the links that the sender senses; these with the hidden ones as well.
+    /// Off-set of all links that interfere with that link.
     pub near: OffSet,
+    /// Off-set of `near` and of the links that the sender senses.
     pub open: OffSet,
+    /// Off-set of `open` and of the hidden links.
     pub clear: OffSet,
     /// True if the sender senses it; false if only the receiver does.
     pub seen: bool,

@@ -34,7 +34,7 @@ mod timing;
 mod types;
 mod unknowns;
 
-pub use boundary::{GAIN, Point, Section, YIELD};
+pub use boundary::{MAX_CONCESSION, MIN_GAIN_OF_CONCESSION, Point, Section};
 pub use flow_region::{Mesh, Region};
 pub use link_region::LinkRegion;
 pub use pair::PairClass;

@@ -107,7 +107,7 @@ struct Attempt {
     met: f64,
     data_collision: f64,
     channel_loss: f64,
-    /// Seconds of backoff before it.
+    /// Seconds of backoff before the attempt.
     backoff: f64,
 }
 

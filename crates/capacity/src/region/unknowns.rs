@@ -30,7 +30,7 @@ pub(super) struct Link {
     ///
     /// The index is the position in `Interference::rivals`.
     pub meets: Vec<f64>,
-    /// Their sum.
+    /// Sum of `meets`.
     pub met: f64,
     /// Share of its frames that arrive at its sender over the air.
     pub via: f64,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use fairmesh_front::args::ThreadArgs;
 
-use super::shared::{RadioArgs, Way};
+use super::shared::{RadioArgs, FlowDirection};
 
 /// `fairmesh validate`.
 #[derive(Args, Debug)]
@@ -18,7 +18,7 @@ pub struct ValidateArgs {
     pub gateway: Vec<String>,
     /// Flows, for maps
     #[arg(long, value_name = "WAY")]
-    pub flows: Option<Way>,
+    pub flows: Option<FlowDirection>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub radio: RadioArgs,

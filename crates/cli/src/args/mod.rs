@@ -12,9 +12,9 @@ use clap::{Args, Parser, Subcommand};
 pub use self::checks::{FingerprintArgs, ValidateArgs};
 #[cfg(feature = "linux")]
 pub use self::emulate::{CongestionArg, DemoArgs, EmulateArgs, MediumArgs, RoutingArg, TcpArg};
-pub use self::models::{CapacityArgs, Hears, ModelKind, OptimumArgs};
+pub use self::models::{CapacityArgs, ContentionRange, ModelKind, OptimumArgs};
 pub use self::runs::{CompareArgs, RunArgs, SweepArgs};
-pub use self::shared::{ChangeArgs, SampleArgs, ScenarioArgs, Share, Way};
+pub use self::shared::{ChangeArgs, SampleArgs, ScenarioArgs, Share, FlowDirection};
 pub use fairmesh_front::args::{CacheArgs, RevisionArgs, StoreArgs, ThreadArgs, report};
 
 /// Fair sharing for Wi-Fi meshes: simulate a mesh, find the flows that starve and the reason.
@@ -138,7 +138,7 @@ mod tests {
     use std::ffi::OsString;
 
     use clap::CommandFactory;
-    use fairmesh_front::error::FLAGS;
+    use fairmesh_front::error::OPTIONS_OF_SETTINGS;
     use fairmesh_front::program::{Parsed, parse};
     use fairmesh_units::Span;
 
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn settings_of_the_laboratory_have_options() {
         let grammar = Cli::command();
-        for (setting, flag) in FLAGS.iter().filter(|(s, _)| !["map", "row"].contains(s)) {
+        for (setting, flag) in OPTIONS_OF_SETTINGS.iter().filter(|(s, _)| !["map", "row"].contains(s)) {
             let long = flag.trim_start_matches("--");
             let has = |c: &clap::Command| c.get_arguments().any(|a| a.get_long() == Some(long));
             assert!(grammar.get_subcommands().any(has), "{setting}: {flag}");

@@ -7,7 +7,7 @@ use fairmesh_lab::analysis;
 
 use fairmesh_front::args::{CacheArgs, RevisionArgs, ThreadArgs};
 
-use super::shared::{RadioArgs, ScenarioArgs, Share, Way};
+use super::shared::{RadioArgs, ScenarioArgs, Share, FlowDirection};
 
 /// `fairmesh capacity`.
 #[derive(Args, Debug)]
@@ -23,7 +23,7 @@ pub struct CapacityArgs {
     pub gateway: Vec<String>,
     /// Flows, for maps: from every node to the gateway, or the other way round
     #[arg(long, value_name = "WAY")]
-    pub flows: Option<Way>,
+    pub flows: Option<FlowDirection>,
     /// Number of flows, for maps; one per node by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub flow_count: Option<u32>,
@@ -33,7 +33,7 @@ pub struct CapacityArgs {
     /// Contention in both models: between nodes that decode each other, or that sense each other.
     /// By default domains decode and cliques sense
     #[arg(long, value_name = "HOW")]
-    pub hears: Option<Hears>,
+    pub hears: Option<ContentionRange>,
     /// Sets of links that share the air (collision domains and cliques), the achievable rate region
     /// of the DCF, or GAP's fluid model
     #[arg(long, value_name = "MODEL", default_value = "sets")]
@@ -97,19 +97,19 @@ pub enum ModelKind {
 
 /// Relation that decides which nodes contend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Hears {
+pub enum ContentionRange {
     /// Nodes that decode each other: transmission range.
     Decode,
     /// Nodes that sense each other: interference range.
     Sense,
 }
 
-impl Hears {
+impl ContentionRange {
     /// Returns the relation of the models.
-    pub fn model(self) -> analysis::Hears {
+    pub fn model(self) -> analysis::ContentionRange {
         match self {
-            Hears::Decode => analysis::Hears::Decode,
-            Hears::Sense => analysis::Hears::Sense,
+            ContentionRange::Decode => analysis::ContentionRange::Decode,
+            ContentionRange::Sense => analysis::ContentionRange::Sense,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fairmesh_lab::Changes;
 use fairmesh_lab::changes::{Assignment, MapRadio};
-use fairmesh_lab::optimum::Per;
+use fairmesh_lab::optimum::SharingUnit;
 use fairmesh_scenario::{Direction, Metric, PhyName};
 use fairmesh_units::{BitRate, Frequency, Span};
 
@@ -33,7 +33,7 @@ pub struct ChangeArgs {
     pub gateway: Vec<String>,
     /// Flows, for maps: from every node to the gateway, or the other way round
     #[arg(long, value_name = "WAY")]
-    pub flows: Option<Way>,
+    pub flows: Option<FlowDirection>,
     /// Number of flows, for maps; one per node by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub flow_count: Option<u32>,
@@ -90,7 +90,7 @@ impl ChangeArgs {
             duration: self.duration,
             warmup: self.warmup,
             gateways: self.gateway.clone(),
-            flows: self.flows.map(Way::direction),
+            flows: self.flows.map(FlowDirection::direction),
             flow_count: self.flow_count,
             connections: self.connections,
             subscribers: self.subscribers,
@@ -102,7 +102,7 @@ impl ChangeArgs {
 
 /// Direction of the flows of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
+pub enum FlowDirection {
     /// From every node to the gateway.
     Up,
     /// From the gateway to every node.
@@ -111,13 +111,13 @@ pub enum Way {
     Both,
 }
 
-impl Way {
+impl FlowDirection {
     /// Returns the direction of scenarios.
     pub fn direction(self) -> Direction {
         match self {
-            Way::Up => Direction::Up,
-            Way::Down => Direction::Down,
-            Way::Both => Direction::Both,
+            FlowDirection::Up => Direction::Up,
+            FlowDirection::Down => Direction::Down,
+            FlowDirection::Both => Direction::Both,
         }
     }
 }
@@ -151,10 +151,10 @@ pub enum Share {
 
 impl Share {
     /// Returns the laboratory's form of the unit.
-    pub fn per(self) -> Per {
+    pub fn per(self) -> SharingUnit {
         match self {
-            Share::Flow => Per::Flow,
-            Share::Subscriber => Per::Subscriber,
+            Share::Flow => SharingUnit::Flow,
+            Share::Subscriber => SharingUnit::Subscriber,
         }
     }
 }

@@ -16,7 +16,7 @@ use fairmesh_report::topology::Drawing;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;
 
-use crate::args::{CapacityArgs, Hears, ModelKind, Way};
+use crate::args::{CapacityArgs, ContentionRange, ModelKind, FlowDirection};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
 
@@ -32,7 +32,7 @@ pub fn run(
 ) -> Result<(), CliError> {
     let changes = Changes {
         gateways: args.gateway.clone(),
-        flows: args.flows.map(Way::direction),
+        flows: args.flows.map(FlowDirection::direction),
         flow_count: args.flow_count,
         radio: args.radio.radio(),
         ..Changes::default()
@@ -52,7 +52,7 @@ fn sets(
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     let forms = Forms {
-        report: || Ok(Capacity::of(scenario, args.hears.map(Hears::model))?),
+        report: || Ok(Capacity::of(scenario, args.hears.map(ContentionRange::model))?),
         text: text::tables,
         page: |c: &Capacity, _: &Path| Ok(page::render(c, &Drawing::from(scenario), command)),
     };

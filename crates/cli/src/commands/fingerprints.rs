@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_new_and_gone_are_told_apart() {
+    fn changed_new_and_missing_entries_are_distinguished() {
         let map = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
         };

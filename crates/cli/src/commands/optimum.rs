@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use fairmesh_control::Registry;
 use fairmesh_lab::Store;
-use fairmesh_lab::optimum::{Found, OptimumReport, Per, Stop, optimum_of};
+use fairmesh_lab::optimum::{Found, OptimumReport, SharingUnit, Stop, optimum_of};
 use fairmesh_lab::source::load;
 use fairmesh_lab::summary::flow_label;
 use fairmesh_report::table;
@@ -44,7 +44,7 @@ pub fn search(
     store: Option<&Store>,
     threads: ThreadArgs,
 ) -> Result<Found, CliError> {
-    let per = per.map_or_else(|| Per::usual(scenario), Share::per);
+    let per = per.map_or_else(|| SharingUnit::usual(scenario), Share::per);
     let threads = terminal::threads(threads);
     let found = terminal::with_counter("searching the optimum", |count| {
         optimum_of(scenario, per, store, threads, &|p| {

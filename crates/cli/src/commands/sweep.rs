@@ -8,7 +8,7 @@ use std::process::Command;
 use fairmesh_control::Registry;
 use fairmesh_lab::files::folder::write_file;
 use fairmesh_lab::job::Source;
-use fairmesh_lab::sweep::{Plan, STORE, Sweep};
+use fairmesh_lab::sweep::{Plan, STORE_FOLDER, Sweep};
 use fairmesh_lab::{Changes, Revision, source};
 use fairmesh_report::sweep::{figure, text};
 
@@ -105,7 +105,7 @@ fn distribute(sweep: &Sweep, scheduler: &str, folder: &Path) -> Result<(), CliEr
         .args(["-m", "fairmesh", "fill", "--on", scheduler, "--revision"])
         .arg(Revision::current().as_str())
         .arg(&file)
-        .arg(folder.join(STORE))
+        .arg(folder.join(STORE_FOLDER))
         .status();
     let python = python.to_string_lossy();
     match status {

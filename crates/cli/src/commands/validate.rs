@@ -12,7 +12,7 @@ use fairmesh_report::table;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;
 
-use crate::args::{ValidateArgs, Way};
+use crate::args::{ValidateArgs, FlowDirection};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
 
@@ -23,7 +23,7 @@ use crate::error::CliError;
 pub fn run(args: &ValidateArgs, registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
     let changes = Changes {
         gateways: args.gateway.clone(),
-        flows: args.flows.map(Way::direction),
+        flows: args.flows.map(FlowDirection::direction),
         radio: args.radio.radio(),
         ..Changes::default()
     };

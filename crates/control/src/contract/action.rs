@@ -4,7 +4,7 @@ use core::fmt;
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Probability, Span};
 
-use crate::{Header, Reason, SLOTS, Share};
+use crate::{HEADER_FIELDS, Header, Reason, Share};
 
 /// A class of traffic at one node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -158,7 +158,7 @@ pub enum Action {
     /// To other gateways it travels over the wire, as a datagram. To other nodes it arrives at once, without airtime
     /// and without loss: an ideal that no router has, the "central repository" of Rangwala 2008 §4.1.
     HandOver {
-        /// Receivers; the sender itself is never one of them.
+        /// Receivers; the sender is never a receiver.
         reach: Reach,
         /// Offset of its first byte.
         start: u32,
@@ -197,14 +197,14 @@ macro_rules! action_kinds {
         impl ActionKind {
             /// Every kind.
             pub const ALL: &'static [ActionKind] = &[$(ActionKind::$kind),+];
-            /// Its name in messages.
+            /// Returns the name of the kind in messages.
             pub const fn name(self) -> &'static str {
                 match self { $(ActionKind::$kind => $name),+ }
             }
         }
 
         impl Action {
-            /// Its kind.
+            /// Returns the kind of the action.
             pub const fn kind(&self) -> ActionKind {
                 match self { $(Action::$kind { .. } => ActionKind::$kind),+ }
             }
@@ -244,7 +244,7 @@ action_kinds! {
 pub struct Actions {
     list: Vec<Action>,
     bodies: Vec<u8>,
-    silent: bool,
+    discards_reasons: bool,
 }
 
 impl Actions {
@@ -254,8 +254,8 @@ impl Actions {
     }
 
     /// An empty buffer that discards reasons, for hosts that do not record them.
-    pub fn silent() -> Self {
-        Actions { silent: true, ..Actions::default() }
+    pub fn without_reasons() -> Self {
+        Actions { discards_reasons: true, ..Actions::default() }
     }
 
     /// The actions, in the order given.
@@ -291,7 +291,7 @@ impl Actions {
 
     /// Adds the reason for the actions that follow.
     pub fn because(&mut self, reason: Reason) {
-        if !self.silent {
+        if !self.discards_reasons {
             self.list.push(Action::Because(reason));
         }
     }
@@ -335,9 +335,9 @@ impl Actions {
         self.list.push(Action::Drop { class, probability });
     }
 
-    /// [`Action::Annotate`]. `slot` must be below [`SLOTS`].
+    /// [`Action::Annotate`]. `slot` must be below [`HEADER_FIELDS`].
     pub fn annotate(&mut self, class: Class, slot: u8, merge: Merge, value: u32) {
-        debug_assert!(usize::from(slot) < SLOTS);
+        debug_assert!(usize::from(slot) < HEADER_FIELDS);
         self.list.push(Action::Annotate { class, slot, merge, value });
     }
 

@@ -155,7 +155,7 @@ pub struct RoundTripSample {
     pub base: Span,
     /// Number of round trips.
     pub count: u32,
-    /// Method by which all of them were measured.
+    /// Method by which all round trips were measured.
     pub source: RoundTripSource,
 }
 
@@ -220,23 +220,23 @@ impl PathSigns {
 pub struct Station {
     /// The neighbour.
     pub node: NodeId,
-    /// Bytes sent to it.
+    /// Bytes sent to the neighbour.
     pub tx_bytes: u64,
-    /// Frames sent to it, retries not counted.
+    /// Frames sent to the neighbour, retries not counted.
     pub tx_packets: u64,
     /// Retries.
     pub tx_retries: u64,
     /// Discarded frames.
     pub tx_failed: u64,
-    /// Airtime used to send to it.
+    /// Airtime used to send to the neighbour.
     pub tx_airtime: Span,
-    /// Rate of the last frame to it.
+    /// Rate of the last frame to the neighbour.
     pub tx_rate: BitRate,
-    /// Bytes received from it.
+    /// Bytes received from the neighbour.
     pub rx_bytes: u64,
-    /// Frames received from it.
+    /// Frames received from the neighbour.
     pub rx_packets: u64,
-    /// Airtime of the frames received from it.
+    /// Airtime of the frames received from the neighbour.
     pub rx_airtime: Span,
 }
 
@@ -262,7 +262,7 @@ pub struct QueueLength {
     pub class: Class,
     /// Packets waiting, the frame in service included.
     pub packets: u32,
-    /// Their IP bytes.
+    /// IP bytes of these packets.
     pub bytes: u64,
 }
 
@@ -308,7 +308,7 @@ pub struct FlowLink {
     pub ack: bool,
     /// Packets, discarded ones included.
     pub packets: u64,
-    /// Their IP bytes.
+    /// IP bytes of these packets.
     pub bytes: u64,
 }
 
@@ -351,7 +351,7 @@ pub struct FlowSum {
     pub ack: bool,
     /// Packets; at least one.
     pub packets: u32,
-    /// Their IP bytes.
+    /// IP bytes of these packets.
     pub bytes: u64,
 }
 
@@ -375,13 +375,13 @@ pub struct Fields {
 pub struct ReceivedFrame {
     /// Hop on which the packet was sent.
     pub link: Link,
-    /// Its flow; for an acknowledgement, the flow that it acknowledges.
+    /// Flow of the packet; for an acknowledgement, the flow that it acknowledges.
     pub flow: FlowId,
     /// True if it is a pure acknowledgement in the reverse direction.
     pub ack: bool,
     /// Size of the IP packet.
     pub bytes: u32,
-    /// The mechanism's header fields in it.
+    /// Header fields of the mechanism in the packet.
     pub header: Header,
 }
 

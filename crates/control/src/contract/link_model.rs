@@ -13,9 +13,9 @@ use crate::Link;
 /// A link in a question to the model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LoadedLink {
-    /// Its two ends.
+    /// Ends of the link.
     pub link: Link,
-    /// Its nominal rate.
+    /// Nominal rate of the link.
     pub rate: BitRate,
     /// Probability that an attempt at a data frame survives the channel, collisions apart.
     pub delivery: f64,
@@ -67,7 +67,7 @@ pub trait LinkModel: Debug + Send + Sync {
 pub enum NoAnswer {
     /// The loads exceed the capacity.
     Beyond,
-    /// Its equations did not converge, so the answer is unknown.
+    /// The model's equations did not converge, so the answer is unknown.
     NotSettled,
     /// An assumption of the model does not hold on these links.
     Outside,

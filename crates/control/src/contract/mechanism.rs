@@ -43,7 +43,7 @@ impl Mechanism {
         &self.chosen
     }
 
-    /// Its definition.
+    /// Returns the definition of the mechanism.
     pub fn definition(&self) -> &Arc<Definition> {
         &self.definition
     }

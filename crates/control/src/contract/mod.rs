@@ -40,4 +40,4 @@ pub use reason::{Reason, Value};
 pub use reference::reference;
 pub use refusal::{Refusal, StartError};
 pub use registry::{DefinitionError, MAX_VARIANTS, RESERVED_KEYS, Registry, UnknownControl};
-pub use setting::{FlowHere, Header, Link, Neighbour, Place, SLOTS, Setting, Share, Site};
+pub use setting::{FlowHere, HEADER_FIELDS, Header, Link, Neighbour, Place, Setting, Share, Site};

@@ -26,11 +26,17 @@ pub fn reference(registry: &Registry) -> String {
 fn section(page: &mut String, definition: &Definition) {
     let Definition { name, about, origin, variants, parameters, .. } = definition;
     // Writing to a string does not fail.
-    let _ = write!(page, "\n## {name}\n{}. {}.\n", sentence(about), whose(origin));
+    let _ = write!(page, "\n## {name}\n{}. {}.\n", sentence(about), origin_text(origin));
     if !variants.is_empty() {
         page.push_str("\n| variant | | origin |\n|---|---|---|\n");
         for v in variants {
-            let _ = writeln!(page, "| `+{}` | {} | {} |", v.name, cell(&v.about), whose(&v.origin));
+            let _ = writeln!(
+                page,
+                "| `+{}` | {} | {} |",
+                v.name,
+                cell(&v.about),
+                origin_text(&v.origin)
+            );
         }
     }
     if !parameters.is_empty() {
@@ -54,7 +60,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('*', "\\*")
 }
 
-fn whose(origin: &Origin) -> String {
+fn origin_text(origin: &Origin) -> String {
     match origin {
         Origin::Published(paper) => paper.clone().into_owned(),
         Origin::Ours { after } if after.is_empty() => "*Ours*".to_owned(),

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_who_and_leads_to_why() {
+    fn an_error_names_the_mechanism_and_has_its_refusal_as_source() {
         let why = Refusal::no_neighbour();
         let refused = StartError::Refused { mechanism: "pfrc+bursts".to_owned(), why };
         assert_eq!(refused.to_string(), "pfrc+bursts: the gateway has no neighbour");

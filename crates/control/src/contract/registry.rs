@@ -21,7 +21,7 @@ static STANDARD: LazyLock<Registry> = LazyLock::new(|| {
 /// Keys of a scenario's `[control]` that are not parameters of a mechanism.
 pub const RESERVED_KEYS: [&str; 5] = ["use", "gateway", "agents", "nodes", "fairness"];
 /// Names of removed mechanisms, and their replacements.
-const RENAMED: [(&str, &str); 1] = [("maxmin", "rtt")];
+const RENAMED_MECHANISMS: [(&str, &str); 1] = [("maxmin", "rtt")];
 /// Largest number of variants of one definition.
 pub const MAX_VARIANTS: usize = 64;
 
@@ -110,7 +110,7 @@ impl Registry {
 
     /// Returns the name and variants of the mechanism that replaces a removed one.
     fn replacement<'a>(&self, base: &str, parts: impl Iterator<Item = &'a str>) -> Option<String> {
-        let (_, new) = RENAMED.iter().find(|(old, _)| *old == base)?;
+        let (_, new) = RENAMED_MECHANISMS.iter().find(|(old, _)| *old == base)?;
         let definition = self.get(new)?;
         let has = |part: &&str| definition.variants.iter().any(|v| v.name == *part);
         Some(parts.filter(has).fold((*new).to_owned(), |name, part| name + "+" + part))
@@ -213,7 +213,7 @@ pub enum DefinitionError {
         control: String,
         /// The parameter.
         parameter: String,
-        /// Its default.
+        /// Default value of the parameter.
         default: f64,
     },
 }

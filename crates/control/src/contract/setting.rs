@@ -21,15 +21,15 @@ pub struct Link {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Site {
-    /// It joins the mesh to the backhaul.
+    /// True if the node joins the mesh to the backhaul.
     pub gateway: bool,
-    /// Wireless hosts attach to it.
+    /// True if wireless hosts attach to the node.
     pub access_point: bool,
-    /// It may source flows, at present or later.
+    /// True if the node may source flows, at present or later.
     pub sources: bool,
     /// Hops to the nearest gateway, 0 at the gateway; `None` if there is none.
     pub hops: Option<u32>,
-    /// It may source flows, is not a gateway, and runs this project's agent.
+    /// True if the node may source flows, is not a gateway, and runs this project's agent.
     pub agent: bool,
 }
 
@@ -86,7 +86,7 @@ impl Share {
 }
 
 /// Number of fields in a [`Header`].
-pub const SLOTS: usize = 8;
+pub const HEADER_FIELDS: usize = 8;
 
 /// Header fields that a mechanism carries in data packets.
 ///
@@ -96,7 +96,7 @@ pub const SLOTS: usize = 8;
 ///
 /// [`Needs::header_bytes`]: crate::Needs::header_bytes
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Header(pub [u32; SLOTS]);
+pub struct Header(pub [u32; HEADER_FIELDS]);
 
 /// Role of this node for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,7 +117,7 @@ pub enum Place {
 pub struct FlowHere {
     /// The flow.
     pub flow: FlowId,
-    /// Its weight in the fair allocation; 1 unless configured.
+    /// Weight of the flow in the fair allocation; 1 unless configured.
     pub weight: f64,
     /// Role of this node for the flow.
     pub place: Place,
@@ -247,7 +247,7 @@ impl FlowHere {
 pub struct Neighbour {
     /// The neighbour.
     pub node: NodeId,
-    /// Nominal rate of the link to it.
+    /// Nominal rate of the link to the neighbour.
     pub rate: BitRate,
     /// IP throughput of a lone saturated sender across the link, in packets of 1500 bytes.
     ///

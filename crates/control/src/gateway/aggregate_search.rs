@@ -123,12 +123,12 @@ impl AggregateSearch {
             Trial::None => None,
             Trial::Runs(rate) => Some(self.move_to(rate)),
             Trial::Lowered => {
-                self.settle_anew();
+                self.restart_settling();
                 (self.low, self.up) = (self.lower_bound.rate(), self.bounds.lower);
                 None
             }
             Trial::Kept(rate) => {
-                self.settle_anew();
+                self.restart_settling();
                 Some(self.move_to(rate))
             }
         }
@@ -207,7 +207,7 @@ impl AggregateSearch {
     /// The flow reduces the rates of the others, so measurements without it give no lower bound.
     pub fn arrival(&mut self, measured: f64) -> Step {
         let measured = self.clamp(measured);
-        self.settle_anew();
+        self.restart_settling();
         self.lower_bound.interrupt();
         let Rule::Binary { .. } = self.rule else { return self.exponential(measured, false) };
         let proposed = (self.low.min(measured) + measured) / 2.0;
@@ -217,7 +217,7 @@ impl AggregateSearch {
 
     /// Handles the end of a flow.
     pub fn termination(&mut self, measured: f64) -> Step {
-        self.settle_anew();
+        self.restart_settling();
         self.lower_bound.interrupt();
         self.increase(measured)
     }
@@ -231,7 +231,7 @@ impl AggregateSearch {
         }
     }
 
-    fn settle_anew(&mut self) {
+    fn restart_settling(&mut self) {
         (self.wait, self.waited, self.probe) = (0, 0, None);
         self.gave_way = (Step::Same, 0);
     }

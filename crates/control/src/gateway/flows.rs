@@ -227,7 +227,7 @@ mod tests {
     const ENDED: Changes = Changes { ended: 1, ..NONE };
 
     #[test]
-    fn a_flow_comes_with_its_first_packet_and_goes_after_silence() {
+    fn a_flow_becomes_active_with_its_first_packet_and_ends_when_idle() {
         let mut b = Bench::new(2);
         assert_eq!(b.epoch(1000), (Some(0.0), false, NONE));
         assert_eq!(b.epoch(13_500), (Some(10_000.0), true, ARRIVED));

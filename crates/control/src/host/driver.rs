@@ -2,7 +2,7 @@
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
-use super::standing::Standing;
+use super::standing::ClassSet;
 use crate::{
     Ability, AbilitySet, Action, Actions, Class, ClassPlan, Control, Event, EventKind, Instance,
     Mechanism, Needs, Offers, PlacementSet, Plan, Progress, Reach, Reason, Setting, StartError,
@@ -86,7 +86,7 @@ pub struct Driver {
     control: Box<dyn Control>,
     needs: Needs,
     plan: Plan,
-    standing: Standing,
+    standing: ClassSet,
     actions: Actions,
     due: Time,
     now: Time,
@@ -141,7 +141,7 @@ impl Driver {
             control,
             needs,
             plan,
-            standing: Standing::default(),
+            standing: ClassSet::default(),
             actions: Actions::new(),
             due,
             now: Time::ZERO,

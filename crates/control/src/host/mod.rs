@@ -22,7 +22,9 @@ mod tests;
 mod trips;
 
 pub use driver::{Driver, Node, Samples};
-pub use offers::{ClassKind, ClassOffer, Lack, LeafKind, LimitKind, PointOffer, Unbuildable};
+pub use offers::{
+    ClassKind, ClassOffer, LeafKind, LimitKind, PointOffer, Unbuildable, UnbuildablePart,
+};
 pub use probes::{Probe, Probes};
 pub use signs::Signs;
 pub use spin::Spin;

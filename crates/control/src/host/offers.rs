@@ -155,7 +155,7 @@ pub struct ClassOffer {
 
 /// A part of a plan that a host does not build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lack {
+pub enum UnbuildablePart {
     /// No classes are built at this point.
     Point(Point),
     /// No classes of this kind are built at this point.
@@ -182,26 +182,26 @@ pub enum Lack {
     Unlike(Point, ClassKind),
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for UnbuildablePart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Lack::Point(point) => write!(f, "classes for traffic {}", point.name()),
-            Lack::Class(point, kind) => {
+            UnbuildablePart::Point(point) => write!(f, "classes for traffic {}", point.name()),
+            UnbuildablePart::Class(point, kind) => {
                 write!(f, "a class for {kind}, of traffic {}", point.name())
             }
-            Lack::Limit(point, kind, limit) => {
+            UnbuildablePart::Limit(point, kind, limit) => {
                 write!(f, "{limit} for {kind}, of traffic {}", point.name())
             }
-            Lack::Leaf(point, kind, leaf) => {
+            UnbuildablePart::Leaf(point, kind, leaf) => {
                 write!(f, "{leaf} for {kind}, of traffic {}", point.name())
             }
-            Lack::Packets { planned, offered: (least, most) } => {
+            UnbuildablePart::Packets { planned, offered: (least, most) } => {
                 write!(f, "a queue of {planned} packets; expected {least} to {most}")
             }
-            Lack::Burst { planned, offered: (least, most) } => {
+            UnbuildablePart::Burst { planned, offered: (least, most) } => {
                 write!(f, "a burst of {planned}; expected {least} to {most}")
             }
-            Lack::Unlike(point, kind) => {
+            UnbuildablePart::Unlike(point, kind) => {
                 write!(f, "different queues or bursts for {kind}, of traffic {}", point.name())
             }
         }
@@ -216,7 +216,7 @@ pub struct Unbuildable {
     /// The host.
     pub host: &'static str,
     /// The first part that it does not build.
-    pub lack: Lack,
+    pub lack: UnbuildablePart,
     /// Queues that it builds instead.
     pub instead: &'static [LeafKind],
 }
@@ -247,22 +247,22 @@ impl Offers {
             return Ok(());
         }
         let Some(offer) = self.plans.iter().find(|o| o.point == plan.point) else {
-            return refuse(Lack::Point(plan.point), &[]);
+            return refuse(UnbuildablePart::Point(plan.point), &[]);
         };
         let all = || plan.classes.iter().chain(&plan.template);
         for class in all() {
             let kind = ClassKind::from(class.class);
             let Some(offer) = offer.classes.iter().find(|o| o.kind == kind) else {
-                return refuse(Lack::Class(plan.point, kind), &[]);
+                return refuse(UnbuildablePart::Class(plan.point, kind), &[]);
             };
             if let Some(lack) = offer.lacks(plan.point, class) {
-                let leaf = matches!(lack, Lack::Leaf(..));
+                let leaf = matches!(lack, UnbuildablePart::Leaf(..));
                 return refuse(lack, if leaf { offer.leaves } else { &[] });
             }
             let same = |c: &&ClassPlan| ClassKind::from(c.class) == kind;
             let differs = |c: &ClassPlan| c.leaf != class.leaf || c.burst != class.burst;
             if offer.alike && all().filter(same).any(differs) {
-                return refuse(Lack::Unlike(plan.point, kind), &[]);
+                return refuse(UnbuildablePart::Unlike(plan.point, kind), &[]);
             }
         }
         Ok(())
@@ -270,20 +270,20 @@ impl Offers {
 }
 
 impl ClassOffer {
-    fn lacks(&self, point: Point, plan: &ClassPlan) -> Option<Lack> {
+    fn lacks(&self, point: Point, plan: &ClassPlan) -> Option<UnbuildablePart> {
         let (limit, leaf) = (LimitKind::from(plan.limit), LeafKind::from(plan.leaf));
         let (packets, burst) = (plan.leaf.packets(), plan.burst);
         if !self.limits.contains(&limit) {
-            return Some(Lack::Limit(point, self.kind, limit));
+            return Some(UnbuildablePart::Limit(point, self.kind, limit));
         }
         if !self.leaves.contains(&leaf) {
-            return Some(Lack::Leaf(point, self.kind, leaf));
+            return Some(UnbuildablePart::Leaf(point, self.kind, leaf));
         }
         if !(self.packets.0..=self.packets.1).contains(&packets) {
-            return Some(Lack::Packets { planned: packets, offered: self.packets });
+            return Some(UnbuildablePart::Packets { planned: packets, offered: self.packets });
         }
         if !(self.burst.0..=self.burst.1).contains(&burst) {
-            return Some(Lack::Burst { planned: burst, offered: self.burst });
+            return Some(UnbuildablePart::Burst { planned: burst, offered: self.burst });
         }
         None
     }
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_is_refused_by_name() {
+    fn missing_features_are_refused_by_name() {
         let here = Point::Transit;
         assert_eq!(answer(here, vec![class(1), class(2)], Some(class(0))), "yes");
         let no = |what: &str| format!("it cannot run on here: not possible: {what}");

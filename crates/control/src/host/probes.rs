@@ -13,9 +13,9 @@ use fairmesh_units::{Span, Time};
 use super::Trip;
 use crate::RoundTripSource;
 
-/// Minimum time between two probes of a home, 1 s.
-const INTERVAL: Span = Span::from_secs(1);
-/// Part of [`INTERVAL`] by which a probe may be early.
+/// Minimum time between two probes of a home.
+const MIN_PROBE_INTERVAL: Span = Span::from_secs(1);
+/// Part of [`MIN_PROBE_INTERVAL`] by which a probe may be early.
 ///
 /// Control periods are not exactly one second.
 const INTERVAL_SLACK: Span = Span::from_millis(500);
@@ -91,7 +91,7 @@ pub struct Probes {
     sequence: u16,
     next: Time,
     /// Homes that were given up since [`Probes::given_up`] was called.
-    silent: Vec<Home>,
+    unresponsive: Vec<Home>,
     sent: u64,
     answered: u64,
 }
@@ -115,7 +115,7 @@ impl Probes {
         self.targets.retain(|home, _| exists(*home));
         self.turns.retain(|home| exists(*home));
         self.waiting.retain(|w| exists(w.home));
-        self.silent.retain(|home| exists(*home));
+        self.unresponsive.retain(|home| exists(*home));
     }
 
     /// Time of the next probe; [`Time::NEVER`] while no home needs one.
@@ -134,7 +134,7 @@ impl Probes {
         let home = self.turns.pop_front()?;
         let target = self.targets.get_mut(&home)?;
         (target.queued, target.packets) = (false, 0);
-        target.due = now + INTERVAL;
+        target.due = now + MIN_PROBE_INTERVAL;
         if target.unanswered == 0 {
             target.since = now;
         }
@@ -144,8 +144,8 @@ impl Probes {
         let tries = if target.given_up == 0 { MAX_UNANSWERED_PROBES } else { 1 };
         if target.unanswered >= tries {
             target.due = now + INITIAL_PAUSE * (1 << target.given_up.min(MAX_DOUBLINGS));
-            if target.given_up == 0 && self.silent.len() < MAX_REPORTED_HOMES {
-                self.silent.push(home);
+            if target.given_up == 0 && self.unresponsive.len() < MAX_REPORTED_HOMES {
+                self.unresponsive.push(home);
             }
             target.given_up = target.given_up.saturating_add(1);
             (target.unanswered, target.answers) = (0, false);
@@ -186,18 +186,18 @@ impl Probes {
     }
 
     /// True while probes to a home pause because of missing answers.
-    pub fn is_silent(&self, home: u32) -> bool {
+    pub fn is_unresponsive(&self, home: u32) -> bool {
         self.targets.get(&home).is_some_and(|t| t.given_up > 0)
     }
 
     /// Returns the number of unresponsive homes.
-    pub fn silent(&self) -> usize {
+    pub fn unresponsive(&self) -> usize {
         self.targets.values().filter(|t| t.given_up > 0).count()
     }
 
     /// Returns the homes that were given up since the last call.
     pub fn given_up(&mut self) -> Vec<u32> {
-        core::mem::take(&mut self.silent)
+        core::mem::take(&mut self.unresponsive)
     }
 
     /// Numbers of probes sent and answered.
@@ -272,12 +272,12 @@ mod tests {
         let sent = run(&mut probes, 0, 100, |_| 100, 1, |_| None);
         let seconds: Vec<u64> = sent.iter().map(|s| s.0 / 1000).collect();
         assert_eq!(seconds, [0, 1, 2, 3, 4, 14, 34, 74], "five tries, then pauses");
-        assert_eq!((probes.given_up(), probes.is_silent(0)), (vec![0], true));
+        assert_eq!((probes.given_up(), probes.is_unresponsive(0)), (vec![0], true));
         assert!(probes.given_up().is_empty());
         assert_eq!(probes.oldest(ms(100_000), 0), None, "it never answered");
         // The home answers: the pause is over.
         run(&mut probes, 500, 10, |_| 100, 1, |_| Some(20));
-        assert!(!probes.is_silent(0));
+        assert!(!probes.is_unresponsive(0));
     }
 
     #[test]

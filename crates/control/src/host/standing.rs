@@ -11,12 +11,12 @@ const DENSE_FLOWS: u32 = 1 << 20;
 
 /// A set of classes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct ClassSet {
     flows: Vec<u64>,
     others: BTreeSet<Class>,
 }
 
-impl Standing {
+impl ClassSet {
     /// Adds a class; returns true if it is new.
     pub fn add(&mut self, class: Class) -> bool {
         let Some((word, bit)) = place(class) else { return self.others.insert(class) };
@@ -72,7 +72,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_set(steps in proptest::collection::vec((any::<bool>(), classes()), 0..100)) {
-            let (mut standing, mut set) = (Standing::default(), BTreeSet::new());
+            let (mut standing, mut set) = (ClassSet::default(), BTreeSet::new());
             for (add, class) in steps {
                 if add {
                     prop_assert_eq!(standing.add(class), set.insert(class));

@@ -199,7 +199,7 @@ fn classes_are_built_when_first_named_and_once() {
 }
 
 #[test]
-fn what_is_not_declared_or_stops_a_class_does_not_happen() {
+fn undeclared_and_stopping_actions_are_ignored() {
     let script = doing(&[
         |a| a.mark(Class::All, 0.5),
         |a| a.set_rate(FLOW, BitRate(0)),
@@ -394,7 +394,7 @@ proptest! {
     ///
     /// The actions are applied in order.
     #[test]
-    fn a_host_ends_up_with_what_the_actions_set(turns in proptest::collection::vec(
+    fn a_host_has_the_state_that_the_actions_set(turns in proptest::collection::vec(
         proptest::collection::vec(actions(), 0..10), 0..10)
     ) {
         let mut expected = Trusting::default();

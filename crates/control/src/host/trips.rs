@@ -70,7 +70,7 @@ impl Trip {
 
 /// A packet that entered the mesh and has not been answered.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct PendingPacket {
     /// End of the data, or a timestamp.
     number: u64,
     at: Time,
@@ -122,7 +122,7 @@ pub struct Answer {
 /// They are data that enter the mesh, or the acknowledgements of data that leave it.
 #[derive(Clone, Default, Debug)]
 pub struct Trips {
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<PendingPacket>,
     newest: u64,
     segments: u16,
     answered: u16,
@@ -138,7 +138,7 @@ pub struct Trips {
 
 impl Trips {
     /// Maximum memory in bytes.
-    pub const LARGEST: usize = size_of::<Self>() + MAX_PENDING_PACKETS * size_of::<Asked>();
+    pub const LARGEST: usize = size_of::<Self>() + MAX_PENDING_PACKETS * size_of::<PendingPacket>();
 
     /// Handles data; returns the round trip that they complete.
     pub fn data(&mut self, now: Time, side: Side, data: &Data) -> Option<Trip> {
@@ -177,7 +177,7 @@ impl Trips {
         self.segments = self.segments.wrapping_add(1);
         let segment = self.segments;
         let single = len <= ONE_SEGMENT;
-        self.remember(Asked { number: end, at: now, segment, single, ambiguous: false });
+        self.remember(PendingPacket { number: end, at: now, segment, single, ambiguous: false });
     }
 
     /// Handles an acknowledgement that leaves the mesh.
@@ -199,7 +199,13 @@ impl Trips {
         let number = self.unwrapped(value);
         if number > self.newest {
             self.newest = number;
-            self.remember(Asked { number, at: now, segment: 0, single: true, ambiguous: false });
+            self.remember(PendingPacket {
+                number,
+                at: now,
+                segment: 0,
+                single: true,
+                ambiguous: false,
+            });
         }
     }
 
@@ -231,14 +237,14 @@ impl Trips {
         }
     }
 
-    fn remember(&mut self, asked: Asked) {
+    fn remember(&mut self, asked: PendingPacket) {
         if self.waiting.len() < MAX_PENDING_PACKETS {
             self.waiting.push_back(asked);
         }
     }
 
     /// Removes the packets that are answered; returns the last of them.
-    fn take_up_to(&mut self, number: u64) -> Option<Asked> {
+    fn take_up_to(&mut self, number: u64) -> Option<PendingPacket> {
         let count = self.waiting.partition_point(|w| w.number <= number);
         self.waiting.drain(..count).next_back()
     }
@@ -349,7 +355,7 @@ impl RoundTrips {
 
 /// Round trips of one method in a control period.
 #[derive(Clone, Default, Debug)]
-struct Looked {
+struct PeriodTrips {
     times: Vec<Span>,
     least: Option<Span>,
     count: u32,
@@ -359,7 +365,7 @@ struct Looked {
 #[derive(Clone, Default, Debug)]
 pub struct RoundTripLook {
     /// By [`RoundTripSource`].
-    methods: [Looked; 3],
+    methods: [PeriodTrips; 3],
 }
 
 impl RoundTripLook {
@@ -433,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selective_acknowledgement_answers_what_lies_before_it() {
+    fn a_selective_acknowledgement_covers_earlier_data() {
         let mut t = Trips::default();
         for k in 1..=4 {
             t.sent(ms(k), 1000 * k, 1000);
@@ -481,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_has_the_median_and_what_a_timer_adds_is_taken_off() {
+    fn a_sample_has_the_median_without_timer_delays() {
         let mut r = RoundTrips::default();
         assert_eq!(r.look(), None);
         for (time, delayed) in [(20, false), (230, true), (40, false)] {

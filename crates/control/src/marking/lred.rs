@@ -200,7 +200,7 @@ mod tests {
 
     /// Small changes of the probability are not reported, and no step is left out in between.
     #[test]
-    fn what_changes_little_is_not_said() {
+    fn small_changes_are_not_reported() {
         let parameters = [("weight", 0.01), ("min", 1.0), ("max", 5.0), ("max_p", 1.0)];
         let mut i = start("lred", &parameters).unwrap();
         let mut probabilities: Vec<f64> = Vec::new();

@@ -50,7 +50,7 @@ pub(crate) fn definition() -> Definition {
 /// First byte of a notification.
 const TAG: u8 = 0x4e;
 /// Number of periods for which a notification is valid.
-const LIFETIME: u64 = 4;
+const NOTIFICATION_PERIODS: u64 = 4;
 
 fn needs(options: &Options) -> Vec<Needs> {
     let way = if options.ecn { Ability::Mark } else { Ability::Drop };
@@ -173,7 +173,7 @@ impl Control for Nred {
                     // A smaller value does not replace a larger one that is still valid.
                     if p >= self.largest_received || now > self.until {
                         self.largest_received = p;
-                        self.until = now + self.period.saturating_mul(LIFETIME);
+                        self.until = now + self.period.saturating_mul(NOTIFICATION_PERIODS);
                     }
                 }
             }

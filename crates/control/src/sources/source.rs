@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn says_why() {
+    fn the_reason_names_flow_and_rate() {
         let mut i = start(vec![here(4, Place::Source, None)], &[]);
         let mut actions = Actions::new();
         let event = Event::Allocation(Allocation { flow: FlowId(4), rate: BitRate(146_000) });

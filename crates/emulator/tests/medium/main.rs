@@ -429,7 +429,7 @@ fn mesh_maxmin_makes_a_chain_fair() {
     );
 }
 
-/// The same on a tree of which six of nine homes have nearly nothing without control.
+/// Uploads of a tree of which six of nine homes have nearly nothing without control.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn mesh_maxmin_makes_a_tree_fair() {
@@ -561,7 +561,7 @@ fn a_dead_medium_stops_nothing() {
 
 #[test]
 #[ignore = "in scripts/kernel's machine"]
-fn what_is_missing_is_named() {
+fn missing_parts_are_named() {
     let _one = machine!();
     mesh::unload();
     let (code, error) = medium_json(&chain(2, 1), &["--duration", "1 s"]).unwrap_err();

@@ -30,7 +30,7 @@ pub enum Mode {
 /// A driver of simulated radios.
 #[derive(Clone, Copy)]
 pub enum Driver {
-    /// That of scripts/kernel/hwsim.
+    /// The changed driver of scripts/kernel/hwsim.
     Ours { ring: u32 },
     /// The kernel's.
     Stock,

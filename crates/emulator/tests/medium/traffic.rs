@@ -69,7 +69,7 @@ pub struct Transfer {
     pub round_trip: f64,
 }
 
-/// The same with round trips, measured after `settling` seconds of the same connections.
+/// Uploads with round trips, measured after `settling` seconds of the same connections.
 pub fn transfers(
     mesh: &Mesh,
     pairs: &[(usize, usize)],

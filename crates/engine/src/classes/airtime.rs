@@ -93,7 +93,7 @@ impl Busy {
         if busy { self.0[word] |= bit } else { self.0[word] &= !bit }
     }
 
-    /// Returns the first of them at or after an index.
+    /// Returns the first busy class at or after an index.
     fn from(&self, class: usize) -> Option<usize> {
         let mut word = class / 64;
         let mut bits = self.0.get(word)? & (u64::MAX << (class % 64));

@@ -23,7 +23,7 @@ const FEWEST_BYTES: f64 = 150.0;
 #[derive(Debug)]
 struct ByteClass {
     class: Class,
-    /// Its leaf of the tree.
+    /// Leaf of the class in the tree.
     leaf: ClassId,
     burst: Bytes,
     rate: Option<BitRate>,

@@ -12,7 +12,7 @@ const MAX_PENDING_MESSAGES: usize = 16;
 pub(crate) const MESSAGE_HEADERS: u32 = 28;
 
 /// Link in a message's path to another radio of the same node.
-pub(crate) const BUS: LinkId = LinkId(u32::MAX);
+pub(crate) const INTERNAL_LINK: LinkId = LinkId(u32::MAX);
 
 /// A control message in transit.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl Listeners {
     /// Returns the node's radio at which a message continues or ends, if not the receiving one.
     pub fn cross(&mut self, mut node: NodeId, message: u32) -> NodeId {
         let way = &mut self.messages[message as usize].way;
-        while let Some(&(radio, BUS)) = way.last() {
+        while let Some(&(radio, INTERNAL_LINK)) = way.last() {
             node = radio;
             way.pop();
         }

@@ -26,7 +26,7 @@ use messages::{StoredMessage, Waiting};
 
 pub(crate) use backhaul::Backhaul;
 pub(crate) use flows::SWEEP_INTERVAL;
-pub(crate) use messages::{BUS, MESSAGE_HEADERS, Signalling};
+pub(crate) use messages::{INTERNAL_LINK, MESSAGE_HEADERS, Signalling};
 
 /// An event for a control.
 #[derive(Clone, Copy, Debug)]

@@ -137,7 +137,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         let p = self.packets.get(handle);
         let mut item = p.item(handle, &self.numbers);
         let access = self.access_of(p.flow);
-        if self.interfaces[n].tells_stations() {
+        if self.interfaces[n].distinguishes_neighbours() {
             // Broadcasts belong to a separate station, as in mac80211.
             item.station = self.next(p).map_or(u16::MAX, |to| to as u16);
         }

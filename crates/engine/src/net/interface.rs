@@ -60,7 +60,7 @@ impl Interface {
 
     /// Returns true if the queue distinguishes the neighbours of packets.
     #[inline]
-    pub fn tells_stations(&self) -> bool {
+    pub fn distinguishes_neighbours(&self) -> bool {
         self.modern
     }
 

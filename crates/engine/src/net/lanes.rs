@@ -68,7 +68,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.timers.set(slot, first);
     }
 
-    /// Clears the retry instant of a MAC that has got a packet.
+    /// Clears the retry instant of a MAC that has received a packet.
     #[inline(always)]
     pub(super) fn waits_no_more(&mut self, n: usize, access: Access) {
         if let Some(lanes) = self.lanes.get_mut(n) {

@@ -7,7 +7,7 @@ use fairmesh_wifi::{LinkId, Outcome, Outgoing, SendReport};
 
 use super::Net;
 use super::packet::{NO_FLOW, Packet, Payload};
-use crate::listeners::{BUS, MESSAGE_HEADERS};
+use crate::listeners::{INTERNAL_LINK, MESSAGE_HEADERS};
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// Returns the next message for a MAC.
@@ -118,7 +118,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     ) {
         self.listeners.signalling.messages += 1;
         let (origin, mut node, mut way) = (node, node, way);
-        while let Some((&(radio, BUS), rest)) = way.split_first() {
+        while let Some((&(radio, INTERNAL_LINK), rest)) = way.split_first() {
             (node, way) = (radio, rest);
         }
         let Some((&next, rest)) = way.split_first() else {

@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::row::{Cost, child};
 
 /// Maximum relative difference between the cost of a row and its stored count.
-pub const TOLERANCE: f64 = 0.025;
+pub const COST_TOLERANCE: f64 = 0.025;
 
 /// Number of transmissions after which a row is long enough.
 ///
 /// Under valgrind a run is about 50 times slower than on the machine.
-pub const TRANSMISSIONS: f64 = 30_000.0;
+pub const MIN_TRANSMISSIONS: f64 = 30_000.0;
 
 /// Stored values of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,7 +77,8 @@ pub fn compare(kept: Option<&Count>, found: &Count) -> Option<String> {
     }
     let change = found.instructions as f64 / kept.instructions as f64 - 1.0;
     let word = if change > 0.0 { "slower" } else { "faster" };
-    (change.abs() > TOLERANCE).then(|| format!("{word}, by more than {:.1} %", TOLERANCE * 100.0))
+    (change.abs() > COST_TOLERANCE)
+        .then(|| format!("{word}, by more than {:.1} %", COST_TOLERANCE * 100.0))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The same rows in ns-3, through the harness of validation/ns3 or validation/ns3-modern.
+//! Rows of the benchmark in ns-3, by the harness of validation/ns3 or validation/ns3-modern.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ pub struct Run {
     /// PHY transmissions.
     #[serde(alias = "psdus")]
     pub transmissions: u64,
-    /// MPDUs in them, if there are A-MPDUs.
+    /// MPDUs in the frames, if there are A-MPDUs.
     pub mpdus: Option<u64>,
     /// User CPU of the simulation loop, in s.
     pub user_s: f64,

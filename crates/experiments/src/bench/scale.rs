@@ -3,8 +3,8 @@
 use fairmesh_scenario::{Draft, FlowDraft, Name, Profile, RadioDraft, TopologyDraft, TrafficDraft};
 use fairmesh_units::{BitRate, Distance, Span, Stream};
 
-/// Sizes of the curve.
-pub const SIZES: [usize; 6] = [10, 30, 100, 300, 1000, 3000];
+/// Numbers of nodes of the curve.
+pub const NODE_COUNTS: [usize; 6] = [10, 30, 100, 300, 1000, 3000];
 
 /// Distance between neighbours before they are shifted, m; a mesh at a range of 250 m.
 const SPACING_M: f64 = 200.0;

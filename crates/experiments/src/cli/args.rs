@@ -142,7 +142,7 @@ pub struct ReproduceArgs {
 pub struct BenchArgs {
     /// Run another simulator on the same rows in turn
     #[arg(long, value_name = "SIMULATOR")]
-    pub against: Option<Against>,
+    pub against: Option<OtherSimulator>,
     /// Measure the cost of a transmission from 10 to 3,000 nodes at constant density
     #[arg(long, conflicts_with_all = ["against", "instructions"])]
     pub scale: bool,
@@ -176,7 +176,7 @@ pub struct BenchArgs {
 
 /// Other simulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Against {
+pub enum OtherSimulator {
     /// ns-3, through the harnesses in validation/ns3 and validation/ns3-modern.
     Ns3,
 }
@@ -203,7 +203,7 @@ pub struct AccuracyArgs {
     pub meshes: u32,
     /// Direction of all streams: to the gateway or from it
     #[arg(long, value_name = "WAY", default_value = "up")]
-    pub flows: Way,
+    pub flows: FlowDirection,
     /// Runs per mesh and rate
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
@@ -220,7 +220,7 @@ pub struct AccuracyArgs {
 
 /// Direction of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
+pub enum FlowDirection {
     /// To the gateway.
     Up,
     /// From the gateway.
@@ -232,7 +232,7 @@ pub enum Way {
 pub enum Reception {
     /// A receiver locks on the first frame it senses.
     Ns2,
-    /// It locks on frames that it can decode.
+    /// A receiver locks on frames that it can decode.
     Sinr,
 }
 
@@ -260,7 +260,7 @@ pub struct BoundaryArgs {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
-    use fairmesh_front::error::FLAGS;
+    use fairmesh_front::error::OPTIONS_OF_SETTINGS;
 
     use super::*;
 
@@ -277,7 +277,9 @@ mod tests {
     #[test]
     fn settings_of_the_laboratory_that_are_not_the_product_s_have_options() {
         let grammar = Cli::command();
-        for (setting, flag) in FLAGS.iter().filter(|(s, _)| ["map", "row"].contains(s)) {
+        for (setting, flag) in
+            OPTIONS_OF_SETTINGS.iter().filter(|(s, _)| ["map", "row"].contains(s))
+        {
             let long = flag.trim_start_matches("--");
             let has = |c: &clap::Command| c.get_arguments().any(|a| a.get_long() == Some(long));
             assert!(grammar.get_subcommands().any(has), "{setting}: {flag}");

@@ -145,11 +145,11 @@ fn speed(args: &BenchArgs, cases: &[InFolder<'_>], out: &mut dyn Write) -> Resul
 }
 
 fn curve(args: &BenchArgs, out: &mut dyn Write) -> Result<(), CliError> {
-    let bar = terminal::bar(scale::SIZES.len() * args.repeat as usize, "measuring");
+    let bar = terminal::bar(scale::NODE_COUNTS.len() * args.repeat as usize, "measuring");
     let mut rows: Vec<(Cost, Spread)> = Vec::new();
     // The curve is generated; it does not depend on the folder.
     let Some(folder) = args.reference.first() else { return Ok(()) };
-    for nodes in scale::SIZES {
+    for nodes in scale::NODE_COUNTS {
         let name = format!("scale:{nodes}");
         let seconds = row::long_enough(folder, &name, 2.0, CPU_S)?;
         let mut costs = Vec::new();
@@ -273,9 +273,9 @@ fn count(args: &BenchArgs, cases: &[InFolder<'_>], out: &mut dyn Write) -> Resul
     Ok(())
 }
 
-/// Returns the simulated time with about [`instructions::TRANSMISSIONS`], s.
+/// Returns the simulated time with about [`instructions::MIN_TRANSMISSIONS`], s.
 fn counted_seconds(folder: &Path, case: &Case) -> Result<f64, CliError> {
     let trial = row::in_child(folder, &case.tag, Some(case.duration_s))?;
     let per_second = trial.transmissions as f64 / trial.simulated_s;
-    Ok((instructions::TRANSMISSIONS / per_second.max(1.0)).ceil())
+    Ok((instructions::MIN_TRANSMISSIONS / per_second.max(1.0)).ceil())
 }

@@ -8,7 +8,7 @@ use fairmesh_front::terminal;
 use fairmesh_report::table;
 use fairmesh_scenario::{Direction, ReceptionDraft};
 
-use super::args::{AccuracyArgs, BoundaryArgs, Reception, Way};
+use super::args::{AccuracyArgs, BoundaryArgs, FlowDirection, Reception};
 use crate::study::{accuracy, boundary};
 
 /// Compares the capacity models with the simulator.
@@ -21,8 +21,8 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> Result<(), CliError
         topologies,
         seeds: args.seeds,
         direction: match args.flows {
-            Way::Down => Direction::Down,
-            Way::Up => Direction::Up,
+            FlowDirection::Down => Direction::Down,
+            FlowDirection::Up => Direction::Up,
         },
         reception: match args.reception {
             Reception::Ns2 => ReceptionDraft::Ns2,

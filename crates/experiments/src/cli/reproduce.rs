@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fairmesh_control::Registry;
 
-use crate::reproduce::catalogue::{Catalogue, RECORDS};
+use crate::reproduce::catalogue::{Catalogue, RECORDS_FOLDER};
 use crate::reproduce::cells::cells;
 use crate::reproduce::plan::{Added, Extent, Plan, Runs};
 use crate::reproduce::record::Record;
@@ -25,7 +25,7 @@ use fairmesh_front::error::CliError;
 use fairmesh_front::terminal::with_bars_and;
 
 /// Overview of the generated pages; the others are in folders beside it.
-const PAGES: &str = "results/pages/reproductions.md";
+const OVERVIEW_PAGE: &str = "results/pages/reproductions.md";
 
 /// Runs experiments, lists them, or generates the pages of the stored records.
 ///
@@ -59,7 +59,7 @@ fn reproduce(
             let problem = "there is no folder reproductions here; expected one to keep records in";
             return Err(CliError::option("--record", problem));
         }
-        (true, Some(folder)) => Some(folder.join(RECORDS)),
+        (true, Some(folder)) => Some(folder.join(RECORDS_FOLDER)),
         (false, _) => None,
     };
     let cache = args.cache.open(args.revision)?;
@@ -240,7 +240,7 @@ fn judge(catalogue: &Catalogue, out: &mut dyn Write) -> Result<(), CliError> {
         let Some(record) = kept::kept(catalogue, &id)? else { continue };
         let again = record.again(&catalogue.read(&id)?);
         if again != record {
-            write_file(&folder.join(RECORDS).join(format!("{id}.json")), &pretty(&again)?)?;
+            write_file(&folder.join(RECORDS_FOLDER).join(format!("{id}.json")), &pretty(&again)?)?;
             writeln!(out, "{id}: {}", Tally::of(&again).words())?;
         }
     }
@@ -252,7 +252,7 @@ fn make_page(
     catalogue: &Catalogue,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    let path = args.out.as_deref().unwrap_or(Path::new(PAGES));
+    let path = args.out.as_deref().unwrap_or(Path::new(OVERVIEW_PAGE));
     let name = path
         .file_stem()
         .and_then(|n| n.to_str())
@@ -262,7 +262,7 @@ fn make_page(
     })?;
     let parent = path.parent().unwrap_or(Path::new(""));
     let made = page::pages(catalogue, name)?;
-    for old in [kept::DETAILS, page::FIGURES].map(|f| parent.join(name).join(f)) {
+    for old in [kept::DETAILS_FOLDER, page::FIGURES_FOLDER].map(|f| parent.join(name).join(f)) {
         if old.is_dir() {
             fs::remove_dir_all(&old).map_err(|e| CliError::file(&old, e))?;
         }

@@ -17,9 +17,9 @@ static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../reproductions
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios");
 
 /// File that marks a folder as an experiment.
-const DECLARATION: &str = "experiment.toml";
+const DECLARATION_FILE: &str = "experiment.toml";
 /// Folder of the stored records.
-pub const RECORDS: &str = "records";
+pub const RECORDS_FOLDER: &str = "records";
 
 /// The experiments and the mechanisms that they may name.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ enum Place {
 /// One experiment with all its files.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its id, which is the name of its folder.
+    /// Id of the experiment, which is the name of its folder.
     pub id: String,
     /// The declaration.
     pub experiment: Experiment,
@@ -85,7 +85,8 @@ impl Catalogue {
             (Ok(ids), _) if !ids.is_empty() => Ok(found),
             (_, None) => Ok(Catalogue { place: Place::BuiltIn, registry }),
             (Ok(_), Some(_)) => {
-                let problem = format!("holds no experiment; expected folders with {DECLARATION}");
+                let problem =
+                    format!("holds no experiment; expected folders with {DECLARATION_FILE}");
                 Err(LabError::file(folder, problem))
             }
             (Err(e), Some(_)) => Err(e),
@@ -108,7 +109,7 @@ impl Catalogue {
         let mut ids: Vec<String> = match &self.place {
             Place::BuiltIn => BUILT_IN
                 .dirs()
-                .filter(|d| d.get_file(d.path().join(DECLARATION)).is_some())
+                .filter(|d| d.get_file(d.path().join(DECLARATION_FILE)).is_some())
                 .filter_map(|d| d.path().file_name())
                 .map(|n| n.to_string_lossy().into_owned())
                 .collect(),
@@ -122,7 +123,7 @@ impl Catalogue {
                 let mut ids = Vec::new();
                 for entry in fs::read_dir(folder).map_err(unreadable)? {
                     let entry = entry.map_err(unreadable)?;
-                    if entry.path().join(DECLARATION).is_file() {
+                    if entry.path().join(DECLARATION_FILE).is_file() {
                         ids.push(entry.file_name().to_string_lossy().into_owned());
                     }
                 }
@@ -203,7 +204,7 @@ impl Catalogue {
     /// # Errors
     /// Returns the problem with one of its files, and its position.
     pub fn read(&self, id: &str) -> Result<Entry, LabError> {
-        let name = format!("{id}/{DECLARATION}");
+        let name = format!("{id}/{DECLARATION_FILE}");
         let text = self.file(&name)?.ok_or_else(|| {
             LabError::file(self.shown(&name), "there is no such file; expected an experiment")
         })?;

@@ -5,9 +5,9 @@ use fairmesh_lab::Estimate;
 /// One number.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Its row.
+    /// Row of the number.
     pub row: String,
-    /// Its column.
+    /// Column of the number.
     pub column: String,
     /// Label of its arm.
     pub arm: String,

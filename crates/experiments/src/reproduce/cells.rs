@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn topologies_count_the_same_whatever_their_seeds() {
+    fn topologies_have_equal_weight_with_any_number_of_seeds() {
         let topologies = [vec![1.0, 1.0, 1.0], vec![0.0]];
         let v = super::statistic(&measure("mean"), &topologies, false).unwrap();
         assert_eq!(v.mean, 0.5);

@@ -37,12 +37,12 @@ pub struct Claim {
     pub about: Option<Bound>,
     /// Rate relative to which the number starves.
     ///
-    /// It is below [`STARVED`](super::verdict::STARVED) of it.
+    /// It is below [`STARVATION_FRACTION`](super::verdict::STARVATION_FRACTION) of it.
     #[serde(default)]
     pub starves: Option<Bound>,
     /// Rate relative to which the number does not starve.
     ///
-    /// It is above [`STARVED`](super::verdict::STARVED) of it.
+    /// It is above [`STARVATION_FRACTION`](super::verdict::STARVATION_FRACTION) of it.
     #[serde(default)]
     pub fed: Option<Bound>,
     /// Value from which the number differs by more than the tolerance of equality.

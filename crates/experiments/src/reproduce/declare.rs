@@ -103,7 +103,7 @@ pub struct Controls {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeaveOut {
-    /// Their names.
+    /// Names of the controls.
     pub controls: Vec<String>,
     /// The reason.
     pub because: String,
@@ -116,7 +116,7 @@ pub struct LeaveOut {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Effort {
-    /// Seeds 1 to this.
+    /// Largest seed; the first is 1.
     pub seeds: u32,
     /// Only these topologies; all by default.
     #[serde(default)]
@@ -147,7 +147,7 @@ pub enum Host {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
-    /// Its name in the table or picture.
+    /// Name of the arm in the table or picture.
     pub label: String,
     /// Control; the scenario's own by default.
     #[serde(default)]
@@ -205,7 +205,7 @@ pub enum Model {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// Its name; a number if a chart has it on an axis.
+    /// Name of the point; a number if a chart has it on an axis.
     pub label: String,
     /// Settings.
     #[serde(default)]
@@ -216,7 +216,7 @@ pub struct Point {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
-    /// Its name.
+    /// Name of the topology.
     pub label: String,
     /// Group that it belongs to, if the layout has families.
     #[serde(default)]
@@ -260,7 +260,7 @@ pub struct MapUse {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// Its name.
+    /// Name of the phase.
     pub label: String,
     /// Start, in s.
     pub from: f64,
@@ -272,7 +272,7 @@ pub struct Phase {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// Its name in the table; empty for a single measure.
+    /// Name of the measure in the table; empty for a single measure.
     #[serde(default)]
     pub label: String,
     /// Kind of the number.
@@ -301,7 +301,7 @@ pub struct Measure {
     /// Digits after the point.
     #[serde(default = "two")]
     pub digits: usize,
-    /// True if numbers of the paper are compared with it.
+    /// True if numbers of the paper are compared with the measure.
     #[serde(default = "yes")]
     pub judged: bool,
 }

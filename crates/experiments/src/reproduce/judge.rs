@@ -17,7 +17,7 @@ use super::record::{
 use super::verdict;
 
 /// Fraction of the mean of all flows below which a flow starves.
-const STARVED: f64 = 0.1;
+const STARVATION_FRACTION: f64 = 0.1;
 
 /// Metadata of a record, beside its numbers and their sources.
 struct Head {
@@ -276,7 +276,7 @@ fn results(plan: &Plan, index: usize, runs: &Runs) -> Vec<CaseResult> {
         let flows = records.first().map_or(0, |r| r.flows.len());
         let goodput = |f: usize| records.iter().map(|r| r.flows[f].goodput_bps).sum::<f64>();
         let all = (0..flows).map(goodput).sum::<f64>() / flows.max(1) as f64;
-        let starved = (0..flows).filter(|&f| goodput(f) < STARVED * all);
+        let starved = (0..flows).filter(|&f| goodput(f) < STARVATION_FRACTION * all);
         CaseResult {
             arm: plan.entry.experiment.arms[case.arm].label.clone(),
             topology: plan.topologies[case.topology].label.clone(),

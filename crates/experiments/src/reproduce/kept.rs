@@ -2,12 +2,12 @@
 
 use fairmesh_lab::LabError;
 
-use super::catalogue::{Catalogue, Entry, RECORDS};
+use super::catalogue::{Catalogue, Entry, RECORDS_FOLDER};
 use super::record::Record;
 use super::tally::Tally;
 
 /// Folder of the details below that of the screens.
-pub const DETAILS: &str = "details";
+pub const DETAILS_FOLDER: &str = "details";
 
 /// One experiment with its record, if there is one.
 pub(super) struct Kept {
@@ -26,7 +26,7 @@ pub(super) fn total(part: &[&Kept]) -> Tally {
 /// # Errors
 /// Returns an error if it exists and cannot be read.
 pub fn kept(catalogue: &Catalogue, id: &str) -> Result<Option<Record>, LabError> {
-    let name = format!("{RECORDS}/{id}.json");
+    let name = format!("{RECORDS_FOLDER}/{id}.json");
     let Some(text) = catalogue.file(&name)? else { return Ok(None) };
     serde_json::from_str(&text).map(Some).map_err(|e| {
         let problem = format!(

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_does_not_tell_has_no_number() {
+    fn measures_without_kernel_counters_are_not_emulated() {
         assert!(Kind::Goodput.is_emulated() && Kind::Jain.is_emulated());
         assert!(!Kind::Delay.is_emulated() && !Kind::SignallingBytes.is_emulated());
     }

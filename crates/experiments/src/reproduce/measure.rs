@@ -6,7 +6,7 @@ use fairmesh_engine::record::{DelayRecord, FlowRecord, MacCounters, NodeRecord, 
 use fairmesh_lab::LabError;
 use fairmesh_lab::Store;
 use fairmesh_lab::analysis::region::RegionReport;
-use fairmesh_lab::optimum::{Per, optimum_of, unobserved};
+use fairmesh_lab::optimum::{SharingUnit, optimum_of, unobserved};
 use fairmesh_scenario::{Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
 
@@ -91,9 +91,9 @@ impl Reading {
     ) -> Result<(), LabError> {
         self.model = Some(match model {
             Model::Region => RegionReport::of(scenario, &[], Settings::default())?.max_min_bps,
-            Model::Optimum => {
-                optimum_of(scenario, Per::Flow, cache, None, &unobserved)?.optimum.rates_bps()
-            }
+            Model::Optimum => optimum_of(scenario, SharingUnit::Flow, cache, None, &unobserved)?
+                .optimum
+                .rates_bps(),
         });
         Ok(())
     }
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_are_averaged_over_what_a_phase_covers() {
+    fn curves_are_averaged_over_a_phase() {
         let time = [1.0, 2.0, 3.0, 4.0];
         let curve = [10.0, 20.0, 30.0, 40.0];
         assert_eq!(between(&time, &curve, 0.0, 4.0), 25.0);
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_says_what_could_be_and_nothing_else() {
+    fn a_model_has_rates_and_no_other_measure() {
         let run = record("fifo", 1, &[(1e5, 2e5, 1), (5e4, 2e5, 2)]);
         let mut r = reading(&["1→0", "2→0"]);
         r.model = Some(vec![3e5, 4e5]);
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_delays_weigh_flows_by_what_they_delivered() {
+    fn packet_delays_are_weighted_by_delivered_packets() {
         let mut run = record("fifo", 1, &[(1e5, 2e5, 1), (1e5, 2e5, 1)]);
         let r = reading(&["1→0", "2→0"]);
         for (f, (packets, mean)) in run.flows.iter_mut().zip([(300, 0.01), (100, 0.05)]) {

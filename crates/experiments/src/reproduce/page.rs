@@ -10,7 +10,7 @@ use fairmesh_lab::LabError;
 
 use super::catalogue::{Catalogue, Entry};
 use super::chart;
-use super::kept::{DETAILS, Kept, kept, total};
+use super::kept::{DETAILS_FOLDER, Kept, kept, total};
 use super::papers::{Known, papers};
 use super::present;
 use super::record::Record;
@@ -19,7 +19,7 @@ use super::section::section;
 use super::tally::Tally;
 
 /// Folder of pictures, beside the pages that show them.
-pub const FIGURES: &str = "figures";
+pub const FIGURES_FOLDER: &str = "figures";
 /// Page of the experiments of no listed paper.
 const UNLISTED_PAGE: &str = "others";
 
@@ -38,7 +38,7 @@ quotation of the paper. ± is half of the 95 % interval (Student's t) over seeds
 
 /// A generated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct GeneratedFile {
     /// Path from the folder of the overview, with slashes.
     pub path: String,
     /// Text.
@@ -51,7 +51,7 @@ pub struct Made {
 ///
 /// # Errors
 /// Returns an error if a declaration or a record cannot be read, or a picture cannot be drawn.
-pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
+pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<GeneratedFile>, LabError> {
     let mut all = Vec::new();
     for id in catalogue.ids()? {
         all.push(Kept { record: kept(catalogue, &id)?, entry: catalogue.read(&id)? });
@@ -67,7 +67,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
         shared.filter(|k| listed(k) == paper.map(|p| &p.name)).collect()
     };
     let text = overview(name, &known, &|p| of(Some(p)));
-    let mut made = vec![Made { path: format!("{name}.md"), text }];
+    let mut made = vec![GeneratedFile { path: format!("{name}.md"), text }];
     for p in &known {
         let part = of(Some(p));
         let mut figures = Vec::new();
@@ -84,7 +84,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
             figures.extend(pictures(catalogue, &k.entry, record, &folder, &mut made)?);
         }
         let text = GENERATED_HEADER.to_owned() + &screen(name, p, &part, &figures);
-        made.push(Made { path: format!("{name}/{}.md", p.page), text });
+        made.push(GeneratedFile { path: format!("{name}/{}.md", p.page), text });
         let head = format!(
             "# {}: details\n\n[The answers](../{}.md), [the rule](../../{name}.md).\n",
             p.name, p.page
@@ -99,7 +99,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
     for k in &all {
         let Some(record) = &k.record else { continue };
         let files = present::files(&k.entry, record).map_err(|e| LabError::run(&k.entry.id, e))?;
-        made.extend(files.into_iter().map(|(path, text)| Made { path, text }));
+        made.extend(files.into_iter().map(|(path, text)| GeneratedFile { path, text }));
     }
     Ok(made)
 }
@@ -111,10 +111,10 @@ fn details(
     file: &str,
     head: String,
     part: &[&Kept],
-    made: &mut Vec<Made>,
+    made: &mut Vec<GeneratedFile>,
 ) -> Result<(), LabError> {
     let mut text = GENERATED_HEADER.to_owned() + &head;
-    let folder = Folder { path: format!("{name}/{DETAILS}/"), main: false };
+    let folder = Folder { path: format!("{name}/{DETAILS_FOLDER}/"), main: false };
     for k in part {
         let Some(record) = &k.record else { continue };
         let drawn = match record.id.contains("figure") {
@@ -123,7 +123,7 @@ fn details(
         };
         text += &section(record, &k.entry, &drawn);
     }
-    made.push(Made { path: format!("{name}/{DETAILS}/{file}.md"), text });
+    made.push(GeneratedFile { path: format!("{name}/{DETAILS_FOLDER}/{file}.md"), text });
     Ok(())
 }
 
@@ -140,7 +140,7 @@ fn pictures(
     entry: &Entry,
     record: &Record,
     folder: &Folder,
-    made: &mut Vec<Made>,
+    made: &mut Vec<GeneratedFile>,
 ) -> Result<Vec<(String, String)>, LabError> {
     let mut panels = chart::of_record(entry, record, folder.main);
     let marks = entry.experiment.chart.iter().flat_map(|c| &c.marks);
@@ -164,9 +164,9 @@ fn pictures(
     let mut paths = Vec::new();
     for (i, panel) in panels.iter().enumerate() {
         let number = if i == 0 { String::new() } else { format!("-{}", i + 1) };
-        let path = format!("{FIGURES}/{}{number}.svg", record.id);
+        let path = format!("{FIGURES_FOLDER}/{}{number}.svg", record.id);
         let text = panel.svg().map_err(|e| LabError::run(&record.id, e))?;
-        made.push(Made { path: format!("{}{path}", folder.path), text });
+        made.push(GeneratedFile { path: format!("{}{path}", folder.path), text });
         let place = record.place.split(',').next().unwrap_or_default();
         paths.push((path, format!("{place}: {}", record.title)));
     }
@@ -218,7 +218,7 @@ fn overview<'a>(name: &str, known: &[Known], of: &dyn Fn(&Known) -> Vec<&'a Kept
     let _ = write!(
         out,
         "\nThe page of a paper links to its details: tables, second tables, pictures, cells of sentences and notes of every experiment.\n\
-         [Other measurements]({name}/{DETAILS}/{UNLISTED_PAGE}.md) are our own.\n"
+         [Other measurements]({name}/{DETAILS_FOLDER}/{UNLISTED_PAGE}.md) are our own.\n"
     );
     out
 }

@@ -52,7 +52,7 @@ pub struct Theirs {
 }
 
 impl Theirs {
-    /// Returns true if our number is compared with it.
+    /// Returns true if our number is compared with the paper's.
     pub fn is_judged(&self) -> bool {
         self.printed && !self.repeated
     }

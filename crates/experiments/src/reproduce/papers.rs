@@ -10,7 +10,7 @@ use super::tally::Tally;
 use super::verdict::Outcome;
 
 /// File in the folder of the experiments that lists the papers.
-const FILE: &str = "papers.toml";
+const PAPERS_FILE: &str = "papers.toml";
 
 /// One paper.
 #[derive(Clone, Debug, Deserialize)]
@@ -28,10 +28,10 @@ pub struct Known {
     /// Summary for the first screen of its page, in one or two sentences.
     #[serde(default)]
     pub open: String,
-    /// Its tables and figures with results, in the order of the paper.
+    /// Tables and figures of the paper with results, in the order of the paper.
     #[serde(default)]
     pub results: Vec<String>,
-    /// Those without an experiment.
+    /// Tables and figures without an experiment.
     #[serde(default)]
     pub absent: Vec<Absent>,
     /// Causes of the sentences that fail.
@@ -61,7 +61,7 @@ pub struct Absent {
 pub struct Cause {
     /// Words of the sentence.
     pub sentence: String,
-    /// Its source, if several sentences have the same words.
+    /// Source of the sentence, if several sentences have the same words.
     #[serde(default)]
     pub source: Option<String>,
     /// The cause; empty if it is unknown.
@@ -128,10 +128,10 @@ struct Papers {
 /// # Errors
 /// Returns the problem with the list.
 pub fn papers(catalogue: &Catalogue) -> Result<Vec<Known>, LabError> {
-    let Some(text) = catalogue.file(FILE)? else { return Ok(Vec::new()) };
-    let papers: Papers = catalogue.toml(FILE, &text)?;
+    let Some(text) = catalogue.file(PAPERS_FILE)? else { return Ok(Vec::new()) };
+    let papers: Papers = catalogue.toml(PAPERS_FILE, &text)?;
     for p in &papers.paper {
-        let wrong = |problem: String| Err(LabError::file(catalogue.shown(FILE), problem));
+        let wrong = |problem: String| Err(LabError::file(catalogue.shown(PAPERS_FILE), problem));
         for a in &p.absent {
             if !p.results.contains(&a.what) {
                 return wrong(format!("absent: there is no result \"{}\" of {}", a.what, p.name));

@@ -42,7 +42,7 @@ pub struct Extent {
 /// Arms that complete a kept record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Added {
-    /// Their labels.
+    /// Labels of the arms.
     pub arms: Vec<String>,
     /// Fingerprint of the stored runs, which those of the arms continue.
     pub(super) after: u64,
@@ -166,18 +166,18 @@ pub struct Plan {
     pub entry: Entry,
     /// Extent of its runs.
     pub extent: Extent,
-    /// Its scenarios; those of one arm and point are adjacent.
+    /// Scenarios of the experiment; those of one arm and point are adjacent.
     pub cases: Vec<Case>,
     /// Arms that cannot run, with the reason.
     pub missing: Vec<(String, String)>,
     /// The topologies that run.
     pub topologies: Vec<Topology>,
-    asks: Asks,
+    asks: Measurements,
 }
 
 /// Optional measurements of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Asks {
+struct Measurements {
     /// Interval of the curves.
     sample: Option<Span>,
     acknowledged: bool,
@@ -198,7 +198,7 @@ impl Plan {
     ) -> Result<Self, LabError> {
         let experiment = &entry.experiment;
         let bad = |e: String| LabError::run(&entry.id, e);
-        let asks = Asks {
+        let asks = Measurements {
             sample: experiment.sampling().map_err(bad)?,
             acknowledged: experiment.measures.iter().any(|m| m.of.is_acknowledged()),
             links: experiment.measures.iter().any(|m| m.of.is_at()),
@@ -462,10 +462,10 @@ impl Runs {
     pub fn of(plans: &[Plan], pool: &Pool<'_>) -> Result<Self, LabError> {
         struct Unique<'a> {
             scenario: &'a Scenario,
-            asks: Asks,
+            asks: Measurements,
             seeds: u64,
         }
-        let mut known: HashMap<(&str, Asks, Host), usize> = HashMap::new();
+        let mut known: HashMap<(&str, Measurements, Host), usize> = HashMap::new();
         let mut unique: Vec<Unique<'_>> = Vec::new();
         let mut which = Vec::new();
         for plan in plans {
@@ -491,7 +491,7 @@ impl Runs {
             .flat_map(|(i, u)| (1..=u.seeds).map(move |seed| (i, seed)))
             .collect();
         let options = |&(i, seed): &(usize, u64)| {
-            let Asks { sample, acknowledged, links } = unique[i].asks;
+            let Measurements { sample, acknowledged, links } = unique[i].asks;
             RunOptions { seed, sample, acknowledged, links }
         };
         let measures = plans.iter().flat_map(|p| &p.entry.experiment.measures);

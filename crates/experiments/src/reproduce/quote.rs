@@ -9,7 +9,7 @@ pub const MAX_QUOTE_CHARS: usize = 160;
 /// A number as it is printed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Printed {
-    /// Its value.
+    /// Value of the number.
     pub value: f64,
     /// Digits after its point.
     pub digits: usize,

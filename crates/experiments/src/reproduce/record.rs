@@ -29,7 +29,7 @@ pub struct Record {
     pub source: String,
     /// The command that reproduces this record.
     pub command: String,
-    /// Seeds 1 to this.
+    /// Largest seed; the first is 1.
     pub seeds: u32,
     /// Number of simulations.
     pub runs: usize,
@@ -44,7 +44,7 @@ pub struct Record {
     pub emulated: Vec<Emulated>,
     /// Columns of the table.
     pub columns: Vec<String>,
-    /// Its rows.
+    /// Rows of the table.
     pub rows: Vec<Row>,
     /// Orders of rows.
     pub orders: Vec<OrderResult>,
@@ -97,14 +97,14 @@ pub struct Curves {
     pub title: String,
     /// Title of the vertical axis.
     pub y: String,
-    /// Its curves.
+    /// Curves of the chart.
     pub lines: Vec<Curve>,
 }
 
 /// A curve over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// Its name.
+    /// Name of the curve.
     pub label: String,
     /// Time, s, and value.
     pub points: Vec<(f64, f64)>,
@@ -113,7 +113,7 @@ pub struct Curve {
 /// A topology of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Network {
-    /// Its name.
+    /// Name of the topology.
     pub label: String,
     /// Group that it belongs to.
     pub family: String,
@@ -184,7 +184,7 @@ pub fn hash<'a>(fingerprints: impl Iterator<Item = &'a str>) -> String {
 /// An arm that could not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Missing {
-    /// Its label.
+    /// Label of the arm.
     pub arm: String,
     /// Reason.
     pub because: String,
@@ -193,18 +193,18 @@ pub struct Missing {
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Its label.
+    /// Label of the row.
     pub label: String,
     /// The worst verdict of its numbers; `None` if none is judged.
     pub verdict: Option<Verdict>,
-    /// Its numbers, in the order of the columns.
+    /// Numbers of the row, in the order of the columns.
     pub cells: Vec<Number>,
 }
 
 /// One number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Number {
-    /// Its column.
+    /// Column of the number.
     pub column: String,
     /// Our value.
     pub ours: f64,

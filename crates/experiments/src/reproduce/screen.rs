@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::kept::{DETAILS, Kept, total};
+use super::kept::{DETAILS_FOLDER, Kept, total};
 use super::papers::{Cause, Known};
 use super::record::Record;
 use super::sentence::{Sentence, sentences};
@@ -74,7 +74,7 @@ pub(super) fn screen(
     }
     let _ = write!(
         out,
-        "\n[Details]({DETAILS}/{}.md): tables, second tables, cells of sentences, readings and causes.\n",
+        "\n[Details]({DETAILS_FOLDER}/{}.md): tables, second tables, cells of sentences, readings and causes.\n",
         p.page
     );
     out

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_name_what_there_is() {
+    fn a_tally_names_its_counts() {
         assert_eq!(Tally::default().words(), "nothing to compare with");
         let t = Tally {
             agree: 3,

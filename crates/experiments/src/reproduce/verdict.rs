@@ -21,7 +21,7 @@ use super::paper::{Paper, Theirs};
 /// Relative tolerance within which two numbers are the same.
 pub const EQUALITY_TOLERANCE: f64 = 0.1;
 /// Fraction of another flow's rate below which a flow starves.
-pub const STARVED: f64 = 0.1;
+pub const STARVATION_FRACTION: f64 = 0.1;
 
 /// The outcome of a comparison of two numbers, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -50,13 +50,13 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It holds beyond its interval.
+    /// The statement holds beyond the interval of the difference.
     Holds,
-    /// Its interval reaches to both sides.
+    /// The interval of the difference reaches to both sides.
     Open,
-    /// A number of it was not measured.
+    /// A number of the statement was not measured.
     NotRun,
-    /// It does not hold, beyond its interval.
+    /// The statement does not hold, beyond the interval of the difference.
     Fails,
 }
 
@@ -228,8 +228,8 @@ pub fn claim(claim: &Claim, cells: &[Cell]) -> (Outcome, Option<f64>) {
         claim.above.as_ref().map(|b| above(b, 1.0)),
         claim.below.as_ref().map(|b| below(b, 1.0)),
         claim.about.as_ref().map(about),
-        claim.starves.as_ref().map(|b| below(b, STARVED)),
-        claim.fed.as_ref().map(|b| above(b, STARVED)),
+        claim.starves.as_ref().map(|b| below(b, STARVATION_FRACTION)),
+        claim.fed.as_ref().map(|b| above(b, STARVATION_FRACTION)),
         claim.unlike.as_ref().map(|b| match about(b) {
             Outcome::Holds => Outcome::Fails,
             Outcome::Fails => Outcome::Holds,

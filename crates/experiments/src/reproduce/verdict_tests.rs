@@ -79,7 +79,7 @@ fn an_arm_that_is_not_the_papers_is_never_judged() {
 }
 
 #[test]
-fn what_the_paper_does_not_print_is_not_judged() {
+fn values_that_a_paper_does_not_print_are_not_judged() {
     let cells = [cell("x", "a", 0.4, 0.0), cell("w", "a", 9.0, 0.0), cell("x", "b", 3.0, 0.0)];
     let mut p = paper(&[("x", 0.4)]);
     p.shown.insert("w".into(), vec![9.0]);

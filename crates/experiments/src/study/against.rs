@@ -14,7 +14,9 @@ use fairmesh_scenario::Scenario;
 use fairmesh_lab::Store;
 use fairmesh_lab::changes::with_controls;
 use fairmesh_lab::estimate::Estimate;
-use fairmesh_lab::optimum::{Found, Optimum, Per, Settings as Search, find, find_in, unobserved};
+use fairmesh_lab::optimum::{
+    Found, Optimum, Settings as Search, SharingUnit, find, find_in, unobserved,
+};
 use fairmesh_lab::{LabError, Pool, batch};
 
 /// Controls, seeds and search of a comparison.
@@ -24,7 +26,7 @@ pub struct Settings {
     pub controls: Vec<String>,
     /// The mechanisms that they may name.
     pub registry: Registry,
-    /// Runs of each network under each control: seeds 1 to this.
+    /// Largest seed of the runs of each network under each control; the first is 1.
     pub seeds: u32,
     /// Settings of the search for optima.
     pub search: Search,
@@ -62,7 +64,7 @@ impl Optima {
     ) -> Result<Self, LabError> {
         let searched = AtomicUsize::new(0);
         let list = batch::all(pool, "searching optima", scenarios, |scenario| {
-            let groups = Per::usual(scenario).groups(scenario);
+            let groups = SharingUnit::usual(scenario).groups(scenario);
             let found = match cache {
                 Some(store) => find_in(store, scenario, &groups, search, &unobserved),
                 None => find(scenario, &groups, search, &unobserved).map(Found::searched),
@@ -162,20 +164,20 @@ pub(super) fn over_runs(records: &[RunRecord], of: impl Fn(&[f64]) -> f64) -> Es
 
 /// Summary of a measure over several networks.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Over {
-    /// Their mean, with its interval over the networks.
+pub struct MeasureSummary {
+    /// Mean over the networks, with its interval.
     pub mean: Estimate,
-    /// The smallest of them, with its own interval over the runs.
+    /// Smallest value of a network, with its own interval over the runs.
     pub least: Estimate,
 }
 
-impl Over {
+impl MeasureSummary {
     /// Returns the summary; `None` without values.
-    pub(super) fn of(values: impl Iterator<Item = Estimate>) -> Option<Over> {
+    pub(super) fn of(values: impl Iterator<Item = Estimate>) -> Option<MeasureSummary> {
         let values: Vec<Estimate> = values.collect();
         let least = values.iter().copied().min_by(|a, b| a.mean.total_cmp(&b.mean))?;
         let means: Vec<f64> = values.iter().map(|v| v.mean).collect();
-        Some(Over { mean: Estimate::of(&means), least })
+        Some(MeasureSummary { mean: Estimate::of(&means), least })
     }
 }
 
@@ -186,10 +188,14 @@ mod tests {
     #[test]
     fn over_networks_the_mean_has_their_interval_and_the_least_its_own() {
         let of = |mean, half| Estimate { mean, ci95: Some(half) };
-        let over = Over::of([of(0.9, 0.2), of(0.5, 0.01), of(0.7, 0.3)].into_iter()).unwrap();
+        let over =
+            MeasureSummary::of([of(0.9, 0.2), of(0.5, 0.01), of(0.7, 0.3)].into_iter()).unwrap();
         assert_eq!(over.least, of(0.5, 0.01));
         assert_eq!(over.mean, Estimate::of(&[0.9, 0.5, 0.7]));
-        assert_eq!(Over::of([of(0.9, 0.2)].into_iter()).unwrap().mean, Estimate::exact(0.9));
-        assert!(Over::of(core::iter::empty()).is_none());
+        assert_eq!(
+            MeasureSummary::of([of(0.9, 0.2)].into_iter()).unwrap().mean,
+            Estimate::exact(0.9)
+        );
+        assert!(MeasureSummary::of(core::iter::empty()).is_none());
     }
 }

@@ -10,7 +10,7 @@ use core::fmt::Write as _;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
-use super::against::{Compared, Optima, Over, goodput_bps, over_runs};
+use super::against::{Compared, MeasureSummary, Optima, goodput_bps, over_runs};
 use super::families::{Family, Times, network};
 use fairmesh_lab::Store;
 use fairmesh_lab::{Estimate, LabError, Pool};
@@ -20,7 +20,7 @@ use fairmesh_lab::{Estimate, LabError, Pool};
 /// The flood has been detected by then.
 const DETECTION_WAIT_S: u32 = 20;
 /// Fraction of its optimum below which a home starves.
-const STARVED: f64 = 0.1;
+const STARVATION_FRACTION: f64 = 0.1;
 
 /// Traffic that the flooding home sends.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -122,9 +122,9 @@ pub struct Row {
     /// Networks.
     pub networks: usize,
     /// Fraction of the worst other home.
-    pub worst: Over,
+    pub worst: MeasureSummary,
     /// Sum of the other homes' goodputs over that of their optima.
-    pub sum: Over,
+    pub sum: MeasureSummary,
     /// Number of other homes that starve, in all networks.
     pub starved: usize,
     /// Fraction of the runs in which the flood was detected, and the longest detection time, s.
@@ -231,7 +231,7 @@ fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (Estimate
     };
     let worst = |rates: &[f64]| parts(rates).into_iter().reduce(f64::min).unwrap_or(0.0);
     let all = |rates: &[f64]| homes.iter().map(|h| of(rates, h)).sum::<f64>();
-    let starved = parts(&goodput_bps(records)).iter().filter(|p| **p < STARVED).count();
+    let starved = parts(&goodput_bps(records)).iter().filter(|p| **p < STARVATION_FRACTION).count();
     (over_runs(records, worst), over_runs(records, |rates| all(rates) / all(best)), starved)
 }
 
@@ -271,8 +271,8 @@ impl Study {
             |of: &dyn Fn(&Outcome) -> f64| own.iter().map(|o| of(o)).sum::<f64>() / networks as f64;
         Some(Row {
             networks,
-            worst: Over::of(own.iter().map(|o| o.worst))?,
-            sum: Over::of(own.iter().map(|o| o.sum))?,
+            worst: MeasureSummary::of(own.iter().map(|o| o.worst))?,
+            sum: MeasureSummary::of(own.iter().map(|o| o.sum))?,
             starved: own.iter().map(|o| o.starved).sum(),
             named: (
                 mean(&|o| f64::from(o.named.0)) / f64::from(seeds),

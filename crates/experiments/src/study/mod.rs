@@ -10,4 +10,4 @@ pub mod newcomers;
 pub mod region;
 pub mod section;
 
-pub use against::{Over, Settings};
+pub use against::{MeasureSummary, Settings};

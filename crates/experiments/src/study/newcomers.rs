@@ -34,7 +34,7 @@ const SERVED_FRACTION: f64 = 0.9;
 /// A network and its late flow.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Its name.
+    /// Name of the network.
     pub name: String,
     /// All flows from the start.
     scenario: Scenario,
@@ -127,7 +127,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the number of runs in which the newcomer got less than a tenth.
+    /// Returns the number of runs in which the newcomer had less than a tenth.
     pub fn starved(&self) -> usize {
         self.early_share.iter().filter(|h| **h < STARVED_FRACTION).count()
     }
@@ -148,7 +148,7 @@ impl Outcome {
 pub struct Row {
     /// Number of runs.
     pub runs: usize,
-    /// Runs in which the newcomer got less than a tenth of its share in the second five seconds.
+    /// Runs in which the newcomer had less than a tenth of its share in the second five seconds.
     pub starved: usize,
     /// Fraction of the runs in which the newcomer then had nine tenths of its share.
     pub served: f64,

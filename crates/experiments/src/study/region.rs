@@ -231,9 +231,9 @@ fn scenario(place: Place, radio: Radio, rate: f64) -> Result<Scenario, LabError>
 /// One topology under one radio.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
-    /// Its topology.
+    /// Topology of the case.
     pub place: Place,
-    /// Its radio.
+    /// Radio of the case.
     pub radio: Radio,
     /// The model's boundary, bit/s of payload of each flow, or the reason for its absence.
     #[serde(skip)]

@@ -133,7 +133,7 @@ pub struct Row {
     /// The case that was run.
     #[serde(flatten)]
     pub case: Case,
-    /// Reason why the reference has no results for it.
+    /// Reason for which the reference has no results for the row.
     #[serde(default)]
     pub not_run: Option<String>,
     /// Seeds that were run.

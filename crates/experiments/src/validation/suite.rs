@@ -18,7 +18,7 @@ use super::verdict::{Verdict, judge, not_run};
 /// They have every reception rule, RTS, UDP and TCP, short chains and the Stack. For radios of
 /// today they have every PHY, hidden senders, and UDP and TCP over chains; for ns-2, TCP with and
 /// without capture, UDP and RTS.
-const QUICK: [&str; 24] = [
+const QUICK_ROWS: [&str; 24] = [
     "a_11M_n5",
     "a_1M_n10",
     "b_ns2_h1",
@@ -102,7 +102,7 @@ pub fn run(
     let wanted = |(_, r): &&(&Path, Row)| {
         r.case.is_modelled()
             && (choice.groups.is_empty() || choice.groups.contains(&r.case.group))
-            && (!choice.quick || QUICK.contains(&r.case.tag.as_str()))
+            && (!choice.quick || QUICK_ROWS.contains(&r.case.tag.as_str()))
     };
     let (absent, chosen): (Vec<_>, Vec<_>) =
         rows.iter().filter(wanted).partition(|(_, r)| r.not_run.is_some());

@@ -40,7 +40,7 @@ impl Rule {
 }
 
 /// Fraction of the row's best flow below which a flow starves.
-const STARVED: f64 = 0.1;
+const STARVATION_FRACTION: f64 = 0.1;
 
 /// One compared number: a flow, or the sum.
 #[derive(Clone, Debug, Serialize)]
@@ -83,7 +83,7 @@ impl Line {
 pub struct Verdict {
     /// The row's name.
     pub tag: String,
-    /// Its group.
+    /// Group of the row.
     pub group: String,
     /// Simulator that the reference comes from.
     pub simulator: &'static str,
@@ -156,7 +156,7 @@ fn same_starved(a: &[f64], b: &[f64]) -> bool {
         let best = rates.iter().copied().fold(0.0, f64::max);
         rates.iter().map(|r| if best > 0.0 { r / best } else { 1.0 }).collect()
     };
-    let both = |(a, b): (f64, f64)| (a < STARVED) == (b < STARVED);
+    let both = |(a, b): (f64, f64)| (a < STARVATION_FRACTION) == (b < STARVATION_FRACTION);
     shares(a).into_iter().zip(shares(b)).all(both)
 }
 

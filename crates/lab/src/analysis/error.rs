@@ -19,7 +19,7 @@ pub enum AnalysisError {
     AccessCategory {
         /// The first such flow.
         flow: String,
-        /// Its access category.
+        /// Access category of the flow.
         access: String,
     },
     /// A kind of radio differs from `[radio]` by more than its channel.

@@ -26,7 +26,7 @@ pub use error::AnalysisError;
 
 /// Relation that decides which nodes contend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hears {
+pub enum ContentionRange {
     /// Nodes that decode each other: transmission range.
     Decode,
     /// Nodes that sense each other: interference range.
@@ -146,7 +146,7 @@ pub struct Bottleneck {
     pub label: String,
     /// Link at the center of a collision domain; `None` for a clique.
     pub center: Option<u32>,
-    /// Its links, as indices into [`Model::links`].
+    /// Links of the set, as indices into [`Model::links`].
     pub links: Vec<u32>,
 }
 
@@ -209,20 +209,20 @@ impl Capacity {
     ///
     /// # Errors
     /// If the models reject the scenario: no flow uses the air, or a link never delivers.
-    pub fn of(scenario: &Scenario, hears: Option<Hears>) -> Result<Self, LabError> {
+    pub fn of(scenario: &Scenario, hears: Option<ContentionRange>) -> Result<Self, LabError> {
         one_phy(scenario)?;
         best_effort(scenario)?;
         let model = CapacityModel::new(scenario);
         let on_air = on_air(&model)?;
         let refused = |e: FairError| LabError::refused(scenario.name(), AnalysisError::from(e));
         let specs: Vec<FlowSpec<'_>> = on_air.iter().map(|&i| model.flow(i)).collect();
-        let analyse = |hears: Hears, access, budget| {
+        let analyse = |hears: ContentionRange, access, budget| {
             let network = Network {
                 phy: &scenario.mac().phy,
                 access,
                 in_range: match hears {
-                    Hears::Decode => &model.decodes,
-                    Hears::Sense => &model.senses,
+                    ContentionRange::Decode => &model.decodes,
+                    ContentionRange::Sense => &model.senses,
                 },
                 links: &model.links,
                 flows: &specs,
@@ -240,7 +240,8 @@ impl Capacity {
         for access in [Access::Basic, Access::RtsCts] {
             let rts = access == Access::RtsCts;
             // The thesis's readings: "realistic" domains, "omniscient" cliques (§4.1.4).
-            let (near, far) = (hears.unwrap_or(Hears::Decode), hears.unwrap_or(Hears::Sense));
+            let (near, far) =
+                (hears.unwrap_or(ContentionRange::Decode), hears.unwrap_or(ContentionRange::Sense));
             let nothing = Budget { cliques: 0, work: 0 };
             let first = if near == far { affordable } else { nothing };
             let by_domains = analyse(near, access, first)?;
@@ -302,7 +303,7 @@ fn summary(
     scenario: &Scenario,
     a: &Analysis,
     model: &'static str,
-    hears: Hears,
+    hears: ContentionRange,
     rts: bool,
 ) -> Model {
     let name = |n: NodeId| scenario.nodes()[n.index()].name.clone();
@@ -314,8 +315,8 @@ fn summary(
     let mut out = Model {
         model,
         hears: match hears {
-            Hears::Decode => "decode",
-            Hears::Sense => "sense",
+            ContentionRange::Decode => "decode",
+            ContentionRange::Sense => "sense",
         },
         rts,
         links: a.hops.iter().map(|h| [name(h.from), name(h.to)]).collect(),
@@ -420,7 +421,8 @@ mod tests {
             budget: Budget::default(),
         };
         let mut analysis = network.analyse().unwrap();
-        let summarized = |a: &Analysis| summary(&scenario, a, "domains", Hears::Decode, false);
+        let summarized =
+            |a: &Analysis| summary(&scenario, a, "domains", ContentionRange::Decode, false);
         let all = summarized(&analysis);
         let whole = serde_json::to_value(&all).unwrap();
         assert!(whole.get("unsolved").is_none(), "not written where nothing is missed");

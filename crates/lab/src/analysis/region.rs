@@ -36,7 +36,7 @@ pub struct RegionReport {
     pub mac: MacConstants,
     /// Flows as people read them, in the order of the rates.
     pub flows: Vec<String>,
-    /// Their names in the scenario.
+    /// Names of the flows in the scenario.
     #[serde(skip)]
     pub names: Vec<String>,
     /// The max-min fair point.

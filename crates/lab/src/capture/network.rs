@@ -10,7 +10,7 @@ use fairmesh_units::NodeId;
 pub struct Ports {
     /// Source node of the flow.
     pub client: NodeId,
-    /// Its port.
+    /// Port of the source node.
     pub client_port: u16,
     /// Port at the destination.
     pub server_port: u16,

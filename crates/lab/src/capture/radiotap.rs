@@ -4,17 +4,17 @@ use fairmesh_engine::observe::AirFrame;
 use fairmesh_units::Span;
 
 /// Length of the header of a lone frame, in bytes.
-pub const LENGTH: usize = 24;
+pub const HEADER_LENGTH: usize = 24;
 /// Length of the A-MPDU status field, in bytes.
 const AMPDU_LENGTH: usize = 8;
 /// Present: A-MPDU status.
-const AMPDU: u32 = 1 << 20;
+const AMPDU_PRESENT: u32 = 1 << 20;
 /// A-MPDU status: the last MPDU is known, and this is the last.
 const LAST_KNOWN: u16 = 0x0004;
 const IS_LAST: u16 = 0x0008;
 
 /// Present: TSFT (bit 0), Flags (1), Rate (2), Channel (3).
-const PRESENT: u32 = 0b1111;
+const PRESENT_FIELDS: u32 = 0b1111;
 /// Flags: the frame ends with its FCS.
 const FCS_AT_END: u8 = 0x10;
 /// Flags: short preamble.
@@ -26,11 +26,11 @@ const CCK_2GHZ: u16 = 0x0080 | 0x0020;
 const OFDM_2GHZ: u16 = 0x0080 | 0x0040;
 const OFDM_5GHZ: u16 = 0x0100 | 0x0040;
 /// Channel 1, MHz, used if the scenario gives none.
-const FREQUENCY: u16 = 2412;
+const DEFAULT_FREQUENCY: u16 = 2412;
 
 /// Returns the length of the header of `frame`, bytes.
 pub fn length(frame: &AirFrame) -> usize {
-    LENGTH + if frame.aggregate.is_some() { AMPDU_LENGTH } else { 0 }
+    HEADER_LENGTH + if frame.aggregate.is_some() { AMPDU_LENGTH } else { 0 }
 }
 
 /// Appends the header of `frame`. Little-endian; each field aligned to its size.
@@ -45,13 +45,13 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame) {
     // In an A-MPDU it is the start of the frame.
     let mpdu_start = frame.start + if frame.aggregate.is_some() { Span::ZERO } else { preamble };
     out.extend_from_slice(&[0, 0]);
-    let ampdu = if frame.aggregate.is_some() { AMPDU } else { 0 };
+    let ampdu = if frame.aggregate.is_some() { AMPDU_PRESENT } else { 0 };
     out.extend_from_slice(&(length(frame) as u16).to_le_bytes());
-    out.extend_from_slice(&(PRESENT | ampdu).to_le_bytes());
+    out.extend_from_slice(&(PRESENT_FIELDS | ampdu).to_le_bytes());
     out.extend_from_slice(&(mpdu_start.as_nanos() / 1000).to_le_bytes());
     out.push(FCS_AT_END | if short { SHORT_PREAMBLE } else { 0 });
     out.push(u8::try_from(half_megabits).unwrap_or(0));
-    let frequency = frame.channel_mhz.unwrap_or(FREQUENCY);
+    let frequency = frame.channel_mhz.unwrap_or(DEFAULT_FREQUENCY);
     let modulation = match (frequency, dsss) {
         (5000.., _) => OFDM_5GHZ,
         (_, true) => CCK_2GHZ,

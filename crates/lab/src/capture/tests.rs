@@ -129,7 +129,7 @@ fn tcp_headers_and_checksums() {
 }
 
 #[test]
-fn long_frames_are_cut_and_say_so() {
+fn long_frames_are_cut_and_marked_as_cut() {
     let p = captured(
         &[frame(FrameKind::Data, Some(packet(1528, AirPayload::Udp { sequence: 9 })))],
         None,
@@ -144,7 +144,7 @@ fn long_frames_are_cut_and_say_so() {
 }
 
 #[test]
-fn quic_is_udp_with_a_header_that_can_be_told() {
+fn quic_is_udp_with_a_recognised_header() {
     let quic = |ip_bytes, kind| {
         let p = captured(
             &[frame(FrameKind::Data, Some(packet(ip_bytes, AirPayload::Quic { kind })))],
@@ -173,7 +173,7 @@ fn answers_come_from_the_server_port() {
 }
 
 #[test]
-fn one_node_sees_what_concerns_it() {
+fn a_capture_of_one_node_has_its_frames() {
     let mut broadcast = frame(FrameKind::Data, None);
     broadcast.to = None;
     broadcast.mpdu_bytes = 60;

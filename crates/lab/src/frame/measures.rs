@@ -86,7 +86,7 @@ pub const MEASURES: &[Measure] = measures! {
     "airtime_idle", "", "Fraction of the run in which the node neither transmitted nor sensed energy.";
     "mean_queue", "packets", "Time average of the node's interface queue, the packet in service included.";
     "frames_sent", "", "Data frames that the node put on the air, retries included.";
-    "frames_unanswered", "", "Transmissions of the node that got no CTS, ACK or BlockAck in time.";
+    "frames_unanswered", "", "Transmissions of the node without a CTS, ACK or BlockAck in time.";
     "quantity", "", "Sampled quantity: goodput_bps, cwnd_bytes and limit_bps of a flow, queue_packets of a node.";
     "subject", "", "Flow or node to which the sample belongs.";
     "time_s", "s", "Simulated time.";

@@ -69,7 +69,7 @@ impl Source {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// Its name with variants; `None`: the scenario's own.
+    /// Name of the control with variants; `None`: the scenario's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Values of its options other than their defaults.
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_and_control_give_the_key_of_the_file_that_says_the_same() {
+    fn overrides_give_the_key_of_an_equal_file() {
         let mut changed = job(TEXT);
         changed.changes.duration = Some(Span::from_secs(5));
         changed.control.options = vec!["epoch=2".parse().unwrap()];

@@ -18,7 +18,7 @@ pub enum OptimumError {
     Group {
         /// Index of the group.
         group: usize,
-        /// Its problem.
+        /// Problem of the group.
         problem: GroupProblem,
     },
     /// A flow that is in no group.
@@ -58,7 +58,7 @@ pub enum OptimumError {
 /// Reason for the rejection of a group.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GroupProblem {
-    /// Its weight is not a positive number.
+    /// The weight is not a positive number.
     #[error("weight {0}; expected a number above 0")]
     Weight(f64),
     /// A flow that the scenario does not have.

@@ -9,7 +9,7 @@ use super::settings::Settings;
 const MOST_ROOM: f64 = 4.0;
 /// Exponent of the growth of room with the missing fraction.
 ///
-/// It is above 1 because additional datagrams are lost as well.
+/// It is above 1 because additional datagrams are lost, too.
 const ROOM_GROWTH_EXPONENT: f64 = 1.5;
 /// Maximum number of corrections of room.
 const MAX_CORRECTIONS: usize = 6;
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_follows_what_is_missing_within_bounds() {
+    fn headroom_follows_the_shortfall_within_bounds() {
         assert!((corrected(1.0, 100.0, 80.0) - 1.25f64.powf(1.5)).abs() < 1e-12, "ahead of it");
         assert!((corrected(1.2, 100.0, 110.0) - 1.2 / 1.1).abs() < 1e-12);
         assert_eq!(corrected(1.0, 100.0, 120.0), 1.0, "never below the target");

@@ -9,9 +9,9 @@ use super::steady::SteadyFlow;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stop {
-    /// Its demand is met.
+    /// The demand of the flow is met.
     Demand,
-    /// Its growth would reduce flows with no higher rate, or would not be received.
+    /// More would reduce flows with no higher rate, or would not be received.
     Air,
     /// The search ended before the flow was tested for a rise alone.
     Effort,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lowered_is_what_has_as_much() {
+    fn flows_with_equal_rates_are_lowered_together() {
         let flows = [0, 1, 2].map(|i| flow(i, 1.0, INF, 0.0));
         let all = [group(&[0], 1.0), group(&[1], 1.0), group(&[2], 2.0)];
         let mut groups = Groups::new(&flows, &all);

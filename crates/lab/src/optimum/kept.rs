@@ -115,7 +115,7 @@ mod tests {
     use crate::store::OtherRevisions;
 
     #[test]
-    fn an_optimum_whose_witness_does_not_repeat_is_refused() {
+    fn an_optimum_with_a_witness_that_does_not_repeat_is_refused() {
         let text = "name = \"pair\"\nduration = \"4 s\"\n[topology]\nchain = { hops = 1 }\n[[flow]]\n\
                     from = 1\nto = 0\n";
         let pair = fairmesh_scenario::draft_from_toml("pair.toml", text).unwrap().build().unwrap();

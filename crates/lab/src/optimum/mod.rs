@@ -4,7 +4,7 @@
 //!
 //! [`find`] runs a scenario's own radio, queues and transports under the engine's own source
 //! limiter. It raises all groups of flows together until the next step does not fit, fixes those that
-//! cannot rise alone, and goes on with the rest: progressive filling (Bertsekas & Gallager 1992
+//! cannot rise alone, and continues with the rest: progressive filling (Bertsekas & Gallager 1992
 //! §6.5.2), in which "does it fit?" is a measurement. The result is then measured again with
 //! other seeds, and that measurement is reported.
 
@@ -31,7 +31,7 @@ pub use groups::Stop;
 pub use kept::{Found, find_in};
 pub use record::{FlowOptimum, Optimum, Stretch, StretchFlow};
 pub use report::{FlowLine, ModelRates, OptimumReport, optimum_of};
-pub use settings::{Group, Per, Progress, Settings};
+pub use settings::{Group, Progress, Settings, SharingUnit};
 
 /// Progress callback; called from any thread after each run.
 ///

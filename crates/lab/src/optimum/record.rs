@@ -15,7 +15,7 @@ use super::steady::Steady;
 pub struct StretchFlow {
     /// Index of the flow.
     pub flow: usize,
-    /// Its max-min rate, bit/s of application data.
+    /// Max-min rate of the flow, bit/s of application data.
     pub optimum_bps: f64,
     /// Received rate when all flows are limited, bit/s, mean over the seeds of the check.
     /// It is within the tolerance of the optimum.
@@ -42,9 +42,9 @@ pub struct Stretch {
 /// One flow over the measured time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlowOptimum {
-    /// Its name.
+    /// Name of the flow.
     pub name: String,
-    /// Its max-min rate, bit/s of application data averaged over the measured time.
+    /// Max-min rate of the flow, bit/s of application data averaged over the measured time.
     pub optimum_bps: f64,
     /// Measured demand of an application of pages and files while it is present, in bit/s.
     /// Absent if the traffic specifies it.

@@ -7,7 +7,7 @@ use std::num::NonZero;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;
 
-use super::{Found, OnProgress, Optimum, Per, Settings, Stop, find, find_in};
+use super::{Found, OnProgress, Optimum, Settings, SharingUnit, Stop, find, find_in};
 use crate::analysis::Capacity;
 use crate::layout::{GENERATOR, SCHEMA};
 use crate::{LabError, Store};
@@ -20,7 +20,7 @@ use crate::{LabError, Store};
 /// Returns an error if the engine rejects the scenario, or a store cannot be read.
 pub fn optimum_of(
     scenario: &Scenario,
-    per: Per,
+    per: SharingUnit,
     store: Option<&Store>,
     threads: Option<NonZero<usize>>,
     progress: OnProgress<'_>,
@@ -83,7 +83,7 @@ pub struct FlowLine {
     pub hops: u32,
     /// Weight.
     pub weight: f64,
-    /// Its max-min rate in the simulator, averaged over the measured time.
+    /// Max-min rate of the flow in the simulator, averaged over the measured time.
     pub optimum_bps: f64,
     /// Limit of its application for that rate; `None` if limits change with the flows.
     pub limit_bps: Option<f64>,

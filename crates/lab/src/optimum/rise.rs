@@ -18,7 +18,7 @@ pub(super) const LEVEL_RESOLUTION: f64 = 0.01;
 /// Largest relative reduction of a level that does not fit with all seeds.
 const MOST_DOWN: f64 = 0.16;
 /// Time without a packet after which a flow counts as receiving nothing, in s.
-const SILENCE_S: f64 = 10.0;
+const IDLE_INTERVAL_S: f64 = 10.0;
 /// Fractions of the first estimate at which room is learned.
 ///
 /// The air is far from saturated there.
@@ -30,12 +30,12 @@ const RECEIVED_TARGET_FRACTION: f64 = 0.5;
 pub(super) fn floor(trials: &Trials<'_>, groups: &Groups) -> f64 {
     let slopes = groups.slopes();
     let flows = trials.bench.steady.flows.iter().zip(&slopes).filter(|(_, s)| **s > 0.0);
-    flows.map(|(f, s)| 8.0 * f.payload / SILENCE_S / s).fold(0.0, f64::max)
+    flows.map(|(f, s)| 8.0 * f.payload / IDLE_INTERVAL_S / s).fold(0.0, f64::max)
 }
 
 /// The highest level that was found to fit.
 #[derive(Default)]
-pub(super) struct Risen {
+pub(super) struct RisenLevel {
     /// Level, bit/s by weight; the start of the rise if nothing above it fits.
     pub level: f64,
     pub fit: Option<Fit>,
@@ -56,7 +56,7 @@ pub(super) fn rise(
     trials: &mut Trials<'_>,
     groups: &Groups,
     bound: &Bound,
-    risen: &mut Risen,
+    risen: &mut RisenLevel,
 ) -> Result<(), Halt> {
     let level = risen.level;
     (risen.fit, risen.short) = (None, Vec::new());

@@ -11,7 +11,7 @@ use super::error::OptimumError;
 use super::fit::{FIRST_SEEDS, Fit, Trials, limits};
 use super::groups::{Groups, Stop};
 use super::meter::Halt;
-use super::rise::{LEARNING_LEVELS, Risen, floor, rise};
+use super::rise::{LEARNING_LEVELS, RisenLevel, floor, rise};
 use super::settings::{Group, Settings};
 
 /// Relative raise of a flow in a test for a rise: minimum and maximum.
@@ -22,7 +22,7 @@ const RAISE_RANGE: (f64, f64) = (0.2, 1.0);
 const RAISE_EACH: f64 = 0.05;
 /// Ratio of the losses of other flows to the gain of a raise above which the raise fails.
 const MAX_LOSS_TO_GAIN: f64 = 1.0 / 3.0;
-/// That ratio for the second half of a raise of twice the size.
+/// Ratio of losses to gain for the second half of a raise of twice the size.
 const MARGINAL_PRICE: f64 = 0.5;
 /// Fraction of its intended gain below which a raise fails.
 const MIN_GAIN_FRACTION: f64 = 0.5;
@@ -39,7 +39,7 @@ const STARVED_TARGET_FRACTION: f64 = 0.5;
 /// Factor between the lengths of runs of the check and of the search.
 pub(super) const CHECK_LENGTH_FACTOR: f64 = 2.0;
 /// Relative reduction of a flow that the check finds short, and of all with as high a rate.
-const REDUCTION: f64 = 0.02;
+const SHORTFALL_REDUCTION: f64 = 0.02;
 /// Maximum number of reductions.
 const MAX_REDUCTIONS: usize = 15;
 /// Fraction of the check's seeds that is enough before the last check.
@@ -94,7 +94,7 @@ pub(super) struct Search<'a> {
     trials: Trials<'a>,
     groups: Groups,
     bound: Bound,
-    risen: Risen,
+    risen: RisenLevel,
     /// The level of the last tests for a rise, and the flows' scores.
     scored: (f64, BTreeMap<usize, f64>),
     checked: Option<Checked>,
@@ -107,7 +107,7 @@ impl<'a> Search<'a> {
             trials: Trials::new(bench, settings),
             groups: Groups::new(&bench.steady.flows, groups),
             bound: Bound::new(&bench.steady.scenario),
-            risen: Risen::default(),
+            risen: RisenLevel::default(),
             scored: (0.0, BTreeMap::new()),
             checked: None,
             bounded: false,
@@ -470,7 +470,7 @@ impl<'a> Search<'a> {
                     self.keep(targets, limits, fit.received);
                     return Ok(());
                 }
-                Err(short) => self.groups.lower(short[0], REDUCTION),
+                Err(short) => self.groups.lower(short[0], SHORTFALL_REDUCTION),
             }
             last = Some(targets);
         }

@@ -13,7 +13,7 @@ use super::error::{GroupProblem, OptimumError};
 pub struct Group {
     /// Indices of the scenario's flows.
     pub flows: Vec<usize>,
-    /// Its share relative to other groups; positive.
+    /// Share of the group relative to other groups; positive.
     pub weight: f64,
 }
 
@@ -64,7 +64,7 @@ impl Group {
 
 /// Unit of sharing in an optimum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Per {
+pub enum SharingUnit {
     /// Every flow separately.
     #[default]
     Flow,
@@ -72,17 +72,21 @@ pub enum Per {
     Subscriber,
 }
 
-impl Per {
+impl SharingUnit {
     /// Returns the default of a scenario: its subscribers, or each flow if it has none.
     pub fn usual(scenario: &Scenario) -> Self {
-        if scenario.subscribers().list.is_empty() { Per::Flow } else { Per::Subscriber }
+        if scenario.subscribers().list.is_empty() {
+            SharingUnit::Flow
+        } else {
+            SharingUnit::Subscriber
+        }
     }
 
     /// Returns the groups of a scenario.
     pub fn groups(self, scenario: &Scenario) -> Vec<Group> {
         match self {
-            Per::Flow => Group::each(scenario),
-            Per::Subscriber => Group::per_subscriber(scenario),
+            SharingUnit::Flow => Group::each(scenario),
+            SharingUnit::Subscriber => Group::per_subscriber(scenario),
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Steady {
 /// Properties of a flow for the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SteadyFlow {
-    /// Its index in the original scenario.
+    /// Index of the flow in the original scenario.
     pub index: usize,
     /// Weight among flows.
     pub weight: f64,

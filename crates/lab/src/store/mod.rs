@@ -43,7 +43,7 @@ pub enum OtherRevisions {
     /// A store that has any is rejected with [`StoreError::OtherRevision`].
     #[default]
     Refuse,
-    /// They stay in the folder and are not used ([`Notice::Unused`]).
+    /// Other records stay in the folder and are not used ([`Notice::Unused`]).
     ///
     /// Programs of their revision can use them again.
     Keep,

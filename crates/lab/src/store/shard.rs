@@ -17,8 +17,8 @@ use crate::layout::GENERATOR;
 /// Version of the layout of shards.
 const LAYOUT_VERSION: u32 = 1;
 /// Extension of shards. Other files of the folder are not touched.
-const EXTENSION: &str = "jsonl";
-const PREFIX: &str = "shard-";
+const SHARD_EXTENSION: &str = "jsonl";
+const SHARD_PREFIX: &str = "shard-";
 /// Longest line, bytes: no record is larger, and a damaged shard does not fill the memory.
 const MAX_LINE_BYTES: usize = 256 << 20;
 
@@ -52,7 +52,7 @@ pub(super) struct Span {
     pub offset: u64,
     /// Length of its line without the line end, in bytes.
     pub length: u32,
-    /// Its line, counted from 1.
+    /// Line of the record, counted from 1.
     pub line: u64,
     /// Checksum of the record: all records of one key must have the same.
     pub sum: u32,
@@ -189,7 +189,9 @@ pub(super) fn read_at<T>(
 
 /// Returns the shards of a folder, sorted by name.
 pub(super) fn shards_of(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    list(folder, |name| name.starts_with(PREFIX) && name.ends_with(&format!(".{EXTENSION}")))
+    list(folder, |name| {
+        name.starts_with(SHARD_PREFIX) && name.ends_with(&format!(".{SHARD_EXTENSION}"))
+    })
 }
 
 fn list(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, StoreError> {
@@ -208,7 +210,7 @@ fn list(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, St
 /// Removes every shard of a folder, and unfinished new shards of stopped writers.
 /// Nothing is removed while another process writes one of them.
 pub(super) fn remove_all(folder: &Path) -> Result<(), StoreError> {
-    let ours = |name: &str| name.trim_start_matches('.').starts_with(PREFIX);
+    let ours = |name: &str| name.trim_start_matches('.').starts_with(SHARD_PREFIX);
     let mut locked = Vec::new();
     for path in list(folder, ours)? {
         let file = match File::open(&path) {
@@ -253,7 +255,7 @@ impl Writer {
         line.push(b'\n');
         let process = std::process::id();
         for n in 0_u64.. {
-            let name = format!("{PREFIX}{process}-{n}.{EXTENSION}");
+            let name = format!("{SHARD_PREFIX}{process}-{n}.{SHARD_EXTENSION}");
             let path = folder.join(&name);
             let temporary = folder.join(format!(".{name}"));
             if path.exists() {

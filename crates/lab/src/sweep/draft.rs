@@ -274,7 +274,7 @@ impl Reader<'_> {
         }
         let axes = self.axes(&draft.vary, &draft.zip)?;
         let mut known: Vec<&str> = axes.iter().flat_map(|a| &a.keys).map(String::as_str).collect();
-        known.extend(["control", plan::SCENARIO]);
+        known.extend(["control", plan::SCENARIO_COLUMN]);
         let only = self.filters("only", &draft.only, &known)?;
         let skip = self.filters("skip", &draft.skip, &known)?;
         let until = draft.until.map(|u| self.until(u)).transpose()?;

@@ -13,4 +13,4 @@ pub mod until;
 pub use cell::Cell;
 pub use draft::json_schema;
 pub use plan::{Base, Plan};
-pub use runs::{STORE, Sweep};
+pub use runs::{STORE_FOLDER, Sweep};

@@ -17,12 +17,12 @@ use crate::job::Source;
 use crate::{Changes, LabError, Seeds, SettingProblem};
 
 /// Column of the scenario's name in a sweep of several.
-pub const SCENARIO: &str = "scenario";
+pub const SCENARIO_COLUMN: &str = "scenario";
 
 /// A scenario of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Base {
-    /// Its name in results.
+    /// Name of the scenario in results.
     pub name: String,
     /// The scenario as it was read.
     pub source: Source,

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::axes::{Axis, Grid};
 use super::cell::Cell;
-use super::plan::{Base, Plan, SCENARIO, number_of, of_map};
+use super::plan::{Base, Plan, SCENARIO_COLUMN, number_of, of_map};
 use crate::batch::{self, check};
 use crate::changes::{Assignment, Edit, assignments_of, set_parameters, with_controls};
 use crate::files::folder::unreadable;
@@ -21,7 +21,7 @@ use crate::store::{OtherRevisions, Store};
 use crate::{Changes, FileProblem, LabError, Pool, SettingProblem};
 
 /// Folder of the runs, in the folder of a sweep.
-pub const STORE: &str = "store";
+pub const STORE_FOLDER: &str = "store";
 
 /// All runs of a plan, checked.
 ///
@@ -61,7 +61,7 @@ impl Sweep {
         let mut axes = plan.axes.clone();
         if plan.bases.len() > 1 {
             let names = plan.bases.iter().map(|b| b.name.clone()).collect();
-            let axis = Axis::of(SCENARIO, names).map_err(|e| LabError::wrong("vary", e))?;
+            let axis = Axis::of(SCENARIO_COLUMN, names).map_err(|e| LabError::wrong("vary", e))?;
             axes.insert(0, axis);
         }
         let grid = Grid::new(axes).map_err(|e| LabError::wrong("vary", e))?;
@@ -223,7 +223,7 @@ impl Sweep {
     /// Returns an error if the folder has other content, or the store cannot be used.
     pub fn open(folder: &Path, others: OtherRevisions) -> Result<Store, LabError> {
         claim(folder)?;
-        Ok(Store::open(&folder.join(STORE), others)?)
+        Ok(Store::open(&folder.join(STORE_FOLDER), others)?)
     }
 
     /// Returns values and control of a case.
@@ -401,7 +401,7 @@ fn claim(folder: &Path) -> Result<(), LabError> {
     }
     fs::create_dir_all(folder).map_err(|e| LabError::at(folder, FileProblem::Unwritable(e)))?;
     let mut entries = fs::read_dir(folder).map_err(|e| unreadable(folder, e))?;
-    if !folder.join(STORE).exists() && entries.next().is_some() {
+    if !folder.join(STORE_FOLDER).exists() && entries.next().is_some() {
         return Err(LabError::at(folder, FileProblem::OtherContent { lacks: "holds no sweep" }));
     }
     Ok(())

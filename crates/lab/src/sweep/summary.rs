@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::axes::Axis;
 use super::cell::Cell;
-use super::plan::SCENARIO;
+use super::plan::SCENARIO_COLUMN;
 use super::runs::Sweep;
 use crate::files::folder::PendingFile;
 use crate::files::parquet;
@@ -56,7 +56,7 @@ pub struct Row {
     pub control: String,
     /// Number of seeds.
     pub seeds: usize,
-    /// True if a part of it is unpublished.
+    /// True if a part of the control is unpublished.
     pub ours: bool,
     /// Jain's index of the goodputs.
     pub jain: Estimate,
@@ -274,8 +274,9 @@ struct Drawing {
 
 impl Drawing {
     fn of(sweep: &Sweep) -> Option<Self> {
-        let several = sweep.axes().first().is_some_and(|a| a.keys == [SCENARIO]);
-        let varied = || sweep.axes().iter().filter(|a| a.rows.len() > 1 && a.keys != [SCENARIO]);
+        let several = sweep.axes().first().is_some_and(|a| a.keys == [SCENARIO_COLUMN]);
+        let varied =
+            || sweep.axes().iter().filter(|a| a.rows.len() > 1 && a.keys != [SCENARIO_COLUMN]);
         varied().next()?;
         let shown = varied().filter(|a| a.rows.len() <= MOST_VALUES);
         // Of axes with equally many values the first.
@@ -292,7 +293,7 @@ impl Drawing {
             wanted.copied().unwrap_or(usual)
         });
         let Some(value) = row.measure(measure) else { return };
-        let name = match row.point.get(SCENARIO).and_then(Value::as_str) {
+        let name = match row.point.get(SCENARIO_COLUMN).and_then(Value::as_str) {
             Some(scenario) if self.several => format!("{}, {scenario}", row.control),
             _ => row.control.clone(),
         };

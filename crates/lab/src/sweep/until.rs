@@ -40,7 +40,7 @@ impl Until {
         estimate.ci95.is_some_and(|half| half <= most)
     }
 
-    /// Returns the number of seeds for the decision after one at `seeds`: half as many again.
+    /// Returns the number of seeds for the next decision: 1.5 times `seeds`, rounded up.
     pub fn next(seeds: usize) -> usize {
         seeds + seeds.div_ceil(2)
     }

@@ -139,7 +139,7 @@ fn a_backoff_runs_only_while_the_medium_is_idle() {
         assert!(countdowns.len() > 20);
         for countdown in countdowns {
             for busy in track("medium") {
-                // Energy is noticed only after aCCATime, and a countdown in its last slot goes on.
+                // Energy is noticed only after aCCATime, and a countdown in its last slot continues.
                 let overlap = countdown.1.min(busy.1).saturating_sub(countdown.0.max(busy.0));
                 assert!(overlap <= 20_000, "{node}: {countdown:?} beside {busy:?}");
             }

@@ -18,9 +18,9 @@ pub enum Spacing {
 /// Treatment of packets without ECN (Not-ECT).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotEct {
-    /// They pass.
+    /// Packets without ECN pass.
     Pass,
-    /// They are dropped by the chance by which others are marked (RFC 3168 §5).
+    /// Packets without ECN are dropped by the chance by which others are marked (RFC 3168 §5).
     Drop,
 }
 

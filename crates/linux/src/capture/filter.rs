@@ -37,7 +37,7 @@ const LOAD_BEHIND: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
 const LOAD_LENGTH: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 /// Offset that stands for a random number (SKF_AD_OFF + SKF_AD_RANDOM of linux/filter.h).
-const RANDOM: u32 = 0xffff_f000 + 56;
+const RANDOM_OFFSET: u32 = 0xffff_f000 + 56;
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
@@ -101,7 +101,7 @@ fn fragment_to(skip: u8) -> libc::sock_filter {
 fn datagram(ports: [libc::sock_filter; 2]) -> Program {
     let [from, to] = ports;
     let others = libc::sock_filter { code: IF_ANY_BIT, jt: 1, jf: 0, k: SAMPLING_INTERVAL - 1 };
-    let random = libc::sock_filter { code: LOAD_WORD, jt: 0, jf: 0, k: RANDOM };
+    let random = libc::sock_filter { code: LOAD_WORD, jt: 0, jf: 0, k: RANDOM_OFFSET };
     let quic = u32::from(QUIC);
     vec![from, when(quic, 4), to, when(quic, 2), random, others, ACCEPT, REJECT]
 }
@@ -193,7 +193,7 @@ pub(super) fn run(program: &[libc::sock_filter], packet: &[u8]) -> u32 {
                 Some(byte) => x = usize::from(byte & 15) * 4,
                 None => return 0,
             },
-            LOAD_WORD if step.k == RANDOM => a = 0,
+            LOAD_WORD if step.k == RANDOM_OFFSET => a = 0,
             LOAD_BYTE => match packet.get(k) {
                 Some(byte) => a = u32::from(*byte),
                 None => return 0,

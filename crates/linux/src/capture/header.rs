@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_header_is_nothing() {
+    fn a_truncated_header_is_not_read() {
         let packet = ethernet(100);
         assert!((0..54).all(|n| read(&packet[..n]).is_none()));
         let udp = built(|out| {

@@ -23,7 +23,7 @@ const LONGEST: usize = 1 << 16;
 /// A radio of the driver.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Radio {
-    /// Its number.
+    /// Number of the radio.
     pub number: u32,
     /// Name of its wireless device, as `iw phy` prints it.
     pub phy: String,

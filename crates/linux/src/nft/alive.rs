@@ -236,7 +236,7 @@ mod tests {
     ///
     /// The bytes are taken from `strace`.
     #[test]
-    fn an_element_is_what_nft_sends() {
+    fn an_element_has_the_bytes_of_nft() {
         let mut out = Vec::new();
         nest(&mut out, NFTA_LIST_ELEM | NESTED, |out| element(out, 3, Duration::from_secs(10)));
         let sent =

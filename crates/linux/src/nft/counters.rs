@@ -69,7 +69,7 @@ mod tests {
     use crate::tc::nest;
 
     #[test]
-    fn a_counter_and_what_is_none() {
+    fn a_counter_is_read_and_other_objects_are_not() {
         let object = |table: &str, kind: u32| {
             let mut out = vec![NFPROTO_INET, 0, 0, 5];
             put_str(&mut out, NFTA_OBJ_TABLE, table);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn values_from_maps_and_computed_ones_are_told_apart() {
+    fn mapped_and_computed_values_are_distinguished() {
         let mapped = rule(|out| {
             constant(out, 5);
             expression(out, "lookup", |out| {

@@ -93,7 +93,7 @@ fn a_host_part_is_cut_off() {
 }
 
 #[test]
-fn a_change_touches_only_what_changes() {
+fn a_change_contains_only_the_differences() {
     let before = layout(vec![subscriber(1, &["10.0.0.1/32"]), subscriber(2, &["10.0.0.2/32"])]);
     let old = Maps::of(&before.subscribers);
     assert_eq!(rules(&before, &old).change(&old), "");

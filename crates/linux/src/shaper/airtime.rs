@@ -11,19 +11,19 @@ use fairmesh_units::{BitRate, Span, Time};
 use crate::mac::MacAddr;
 
 /// Weight of a new sample.
-const SMOOTHING: f64 = 0.2;
+const SAMPLE_WEIGHT: f64 = 0.2;
 /// Largest ratio of a sample to the estimate; a larger one counts as this.
 const MAX_STEP: f64 = 4.0;
 /// Least bytes of a sample. Fewer are added to the next one.
 const MIN_BYTES: u64 = 3000;
 /// Estimates, in bytes per second of airtime: from 100 kbit/s to 10 Gbit/s.
-const BOUNDS: [f64; 2] = [12.5e3, 1.25e9];
+const ESTIMATE_BOUNDS: [f64; 2] = [12.5e3, 1.25e9];
 /// Lowest rate of a class: with less, no sample would show that a link has recovered.
 const MIN_RATE: BitRate = BitRate(16_000);
 /// Airtime beyond the elapsed time for which a counter is still believed.
 ///
 /// The counters of class and station are read one after the other, and a radio counts frames when they are done.
-const TOLERANCE: Span = Span::from_nanos(50_000_000);
+const AIRTIME_TOLERANCE: Span = Span::from_nanos(50_000_000);
 
 /// Counters of a next hop at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ impl LinkSpeed {
         );
         // A counter that went back, by a restart or a wrap, or faster than time: begin again.
         let (Some(sent), Some(frames), Some(used)) = deltas else { return };
-        if used > elapsed.saturating_add(TOLERANCE.as_nanos()) {
+        if used > elapsed.saturating_add(AIRTIME_TOLERANCE.as_nanos()) {
             return;
         }
         if sent >= MIN_BYTES && used > 0 {
@@ -71,12 +71,12 @@ impl LinkSpeed {
     }
 
     fn smooth(&mut self, sample: f64) {
-        let sample = sample.clamp(BOUNDS[0], BOUNDS[1]);
+        let sample = sample.clamp(ESTIMATE_BOUNDS[0], ESTIMATE_BOUNDS[1]);
         self.estimate = Some(match self.estimate {
             None => sample,
             Some(old) => {
                 let sample = sample.clamp(old / MAX_STEP, old * MAX_STEP);
-                old + SMOOTHING * (sample - old)
+                old + SAMPLE_WEIGHT * (sample - old)
             }
         });
     }
@@ -283,7 +283,7 @@ mod tests {
                 let now = Time::from_nanos(at as u64 * PERIOD);
                 let limit = shares.renew(now, &sample(bytes, air))[0].1;
                 if let Some(rate) = limit {
-                    prop_assert!(rate >= MIN_RATE && rate.0 as f64 <= share * BOUNDS[1] * 8.0 + 1.0);
+                    prop_assert!(rate >= MIN_RATE && rate.0 as f64 <= share * ESTIMATE_BOUNDS[1] * 8.0 + 1.0);
                 }
                 if let (Some(old), Some(new)) = (last, limit) {
                     let [old, new] = [old.0 as f64, new.0 as f64];

@@ -5,7 +5,7 @@ use super::*;
 /// Subscribers from which [`ShaperChoice::Auto`] may choose departure times.
 ///
 /// From this number on HTB's classes are in groups, and their memory costs a fifth per packet.
-const MANY: usize = ClassId::GROUP as usize;
+const MIN_EDT_SUBSCRIBERS: usize = ClassId::GROUP as usize;
 
 /// The data plane that a layout asks for: [`HtbShaper`] or [`EdtShaper`].
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl GatewayShaper {
 ///
 /// `edt_works` tries the kernel.
 fn choose(layout: &Layout, edt_works: impl FnOnce() -> bool) -> (ShaperKind, Option<String>) {
-    let many = layout.subscribers.len() >= MANY;
+    let many = layout.subscribers.len() >= MIN_EDT_SUBSCRIBERS;
     match (layout.shaper, layout.leaf) {
         (ShaperChoice::Only(kind), _) => (kind, None),
         (ShaperChoice::Auto, LeafChoice::Only(LeafKind::Bfifo))

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_and_what_actions_write_are_read() {
+    fn classes_and_values_of_actions_are_read() {
         let whole = filter("matchall", |out| {
             put_u32(out, 1, 0x0fa1_0002);
             nest(out, 2, |out| {

@@ -484,8 +484,8 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn the_model_serves_what_the_kernel_serves() {
-    if !root("the_model_serves_what_the_kernel_serves") {
+fn the_model_serves_the_packets_of_the_kernel() {
+    if !root("the_model_serves_the_packets_of_the_kernel") {
         return;
     }
     let watch = Watch::start();

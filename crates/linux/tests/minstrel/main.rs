@@ -197,7 +197,7 @@ fn a_captured_frame_is_read() {
 }
 
 #[test]
-fn answers_have_what_the_kernel_wants() {
+fn replies_have_the_attributes_that_the_kernel_requires() {
     let text = include_str!("captured/hwsim-frame-6.1.hex").trim();
     let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
     let payload: Vec<u8> = (0..text.len()).step_by(2).map(byte).collect();

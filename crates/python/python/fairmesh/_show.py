@@ -93,7 +93,7 @@ def frame_text(frame: Frame) -> str:
 
 
 def frame_html(frame: Frame) -> str:
-    """The same as HTML."""
+    """HTML table of the first rows and columns."""
     rest = _rest(frame)
     return _html(_frame(frame)) + (f"<p>{escape(rest)}</p>" if rest else "")
 
@@ -104,7 +104,7 @@ def results_text(results: Results) -> str:
 
 
 def results_html(results: Results) -> str:
-    """The same as HTML, with a bar for the goodput of each flow."""
+    """HTML table of the controls, with a bar for the goodput of each flow."""
     return f"<p>{escape(_title(results))}</p>{_html(_results(results))}{_bars(results)}"
 
 

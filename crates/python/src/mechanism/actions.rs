@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fairmesh_lab::control::units::{BitRate, Bytes, FlowId, NodeId, Span};
 use fairmesh_lab::control::{
-    Actions, Class, ClassPlan, Leaf, Limit, Marking, Merge, Plan, Point, Reason, SLOTS, Share,
-    Value,
+    Actions, Class, ClassPlan, HEADER_FIELDS, Leaf, Limit, Marking, Merge, Plan, Point, Reason,
+    Share, Value,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -144,8 +144,8 @@ fn add(kind: Kind, v: &Bound<'_, PyTuple>, actions: &mut Actions) -> PyResult<()
                 _ => return Err(nonsense(v.py(), "expected the merge set, max, min or or".into())),
             };
             let slot: u8 = v.get_item(1)?.extract()?;
-            if usize::from(slot) >= SLOTS {
-                return Err(nonsense(v.py(), format!("expected a slot below {SLOTS}")));
+            if usize::from(slot) >= HEADER_FIELDS {
+                return Err(nonsense(v.py(), format!("expected a slot below {HEADER_FIELDS}")));
             }
             actions.annotate(class(v)?, slot, merge, v.get_item(3)?.extract()?);
         }

@@ -7,7 +7,7 @@ use fairmesh_lab::CancelToken;
 use pyo3::prelude::*;
 
 /// Number of mechanisms above which those of ended runs are removed.
-const PURGE: usize = 1024;
+const MAX_KEPT_MECHANISMS: usize = 1024;
 
 /// Cancellation of a call's runs, the first exception, and the threads inside mechanisms.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Guard {
     pub fn watch(&self) -> Arc<AtomicU64> {
         let place = Arc::new(AtomicU64::new(0));
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if threads.len() > PURGE {
+        if threads.len() > MAX_KEPT_MECHANISMS {
             threads.retain(|t| t.strong_count() > 0);
         }
         threads.push(Arc::downgrade(&place));

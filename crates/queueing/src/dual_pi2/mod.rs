@@ -20,9 +20,9 @@ pub struct DualPi2Spec {
     pub target: Span,
     /// Interval at which the controller adjusts its probability.
     pub update: Span,
-    /// Its integral gain, Hz.
+    /// Integral gain of the controller, Hz.
     pub alpha: f64,
-    /// Its proportional gain, Hz.
+    /// Proportional gain of the controller, Hz.
     pub beta: f64,
     /// Ratio of the L4S marking probability to the square root of the classic loss probability.
     ///
@@ -63,9 +63,9 @@ impl Default for DualPi2Spec {
 ///
 /// An example is every fourth with a quarter.
 #[derive(Clone, Copy, Debug, Default)]
-struct Recur(f64);
+struct Recurrence(f64);
 
-impl Recur {
+impl Recurrence {
     fn chooses(&mut self, likelihood: f64) -> bool {
         self.0 += likelihood;
         let chosen = self.0 > 1.0;
@@ -88,9 +88,9 @@ pub struct DualPi2 {
     before: Span,
     /// Instant of the next adjustment.
     next: Time,
-    marks: Recur,
-    drops: Recur,
-    overload: Recur,
+    marks: Recurrence,
+    drops: Recurrence,
+    overload: Recurrence,
     /// Bytes that the classic queue may send before the L4S queue, relative to its share.
     ///
     /// Negative after it has exceeded its share.
@@ -107,9 +107,9 @@ impl DualPi2 {
             base: 0.0,
             before: Span::ZERO,
             next: Time::ZERO,
-            marks: Recur::default(),
-            drops: Recur::default(),
-            overload: Recur::default(),
+            marks: Recurrence::default(),
+            drops: Recurrence::default(),
+            overload: Recurrence::default(),
             credit: 0.0,
             late: VecDeque::new(),
         }

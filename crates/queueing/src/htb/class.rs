@@ -109,7 +109,7 @@ pub(crate) struct Class {
     pub ceil: TokenBucket,
     /// Instant at which its mode may improve; NEVER while it can send.
     pub wake: Time,
-    /// Its index among the leaves that have data to send.
+    /// Index of the class among the leaves that have data to send.
     pub place: u32,
     pub kind: Kind,
     pub counters: ClassCounters,

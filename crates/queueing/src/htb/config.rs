@@ -55,11 +55,11 @@ impl ClassRates {
 /// Description of a class.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClassSpec {
-    /// Its number.
+    /// Number of the class.
     pub id: ClassId,
     /// The class it borrows from, if any.
     pub parent: Option<ClassId>,
-    /// Its rates.
+    /// Rates of the class.
     pub rates: ClassRates,
     /// 0 (first) to 7 (last), among classes that send from the same level. Leaves only.
     pub prio: u8,

@@ -104,7 +104,7 @@ pub(super) struct BottleneckSummary {
     pub description: String,
     /// Number of flows that it limits.
     pub limited: usize,
-    /// Their smallest rate, in bit/s.
+    /// Smallest rate of these flows, in bit/s.
     pub rate_bps: f64,
     /// Names of its links.
     pub links: String,
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_solver_missed_is_named_below_the_table() {
+    fn criteria_without_a_solution_are_named_below_the_table() {
         let text = include_str!("../../../../scenarios/jamshaid-fig-7.3.toml");
         let scenario =
             build("t.toml".as_ref(), text.as_bytes(), &Changes::default(), &Registry::standard())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fairmesh_lab::comparison::{Comparison, GENERATOR};
 use fairmesh_lab::control::Registry;
 use fairmesh_lab::record::{DecisionRecord, RunRecord};
-use fairmesh_lab::summary::{ControlSummary, FlowSummary, OURS, SubscriberSummary};
+use fairmesh_lab::summary::{ControlSummary, FlowSummary, OURS_NOTE, SubscriberSummary};
 
 use super::codec::encode;
 use super::model::{
@@ -17,7 +17,7 @@ use crate::layout;
 use crate::table::{rate_notes, remarks};
 use crate::topology::Drawing;
 
-use fairmesh_lab::verdict::STARVED;
+use fairmesh_lab::verdict::STARVATION_FRACTION;
 
 /// Attempts of a link per run below which its losses explain nothing.
 const FEWEST_ATTEMPTS: f64 = 20.0;
@@ -226,7 +226,7 @@ fn control(
     let mut remarks = remarks(r);
     remarks.extend(emulated(records).map(|(_, text)| text));
     if r.ours {
-        remarks.push(OURS.trim_start_matches("* ").to_owned());
+        remarks.push(OURS_NOTE.trim_start_matches("* ").to_owned());
     }
     Control {
         name: r.control.clone(),
@@ -288,7 +288,7 @@ fn result(
             .collect(),
         due: due.map(|d: f64| round(d / 1e3)),
         share: share.map(round),
-        starves: share.is_some_and(|s| s < STARVED),
+        starves: share.is_some_and(|s| s < STARVATION_FRACTION),
         flows: match m.subscriber {
             Some(_) => flows().map(|f| round(f.goodput_bps.mean / 1e3)).collect(),
             None => vec![],

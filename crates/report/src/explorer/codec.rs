@@ -6,7 +6,7 @@
 //! difference 0. The page decodes it in `explorer/src/model/curve.ts`.
 
 /// Largest rounded value of a curve: a step is a fraction of a pixel of every chart.
-const RESOLUTION: f64 = 1000.0;
+const CURVE_RESOLUTION: f64 = 1000.0;
 /// Shortest run of equal values that is written as a repetition.
 const SHORTEST_RUN: usize = 4;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -37,7 +37,7 @@ fn step(largest: f64) -> f64 {
     if largest <= 0.0 {
         return 1.0;
     }
-    let wanted = largest / RESOLUTION;
+    let wanted = largest / CURVE_RESOLUTION;
     let power = 10f64.powi(wanted.log10().floor() as i32);
     let step = [1.0, 2.0, 5.0].into_iter().map(|m| m * power).find(|s| *s >= wanted);
     let step = step.unwrap_or(10.0 * power);
@@ -151,7 +151,7 @@ mod tests {
         for largest in [1e-3, 0.5, 1.0, 3.0, 999.9, 1e3, 12_345.0, 7e8] {
             let step = step(largest);
             assert!(
-                largest / step <= RESOLUTION * 1.001 && largest / step > 390.0,
+                largest / step <= CURVE_RESOLUTION * 1.001 && largest / step > 390.0,
                 "{largest} {step}"
             );
         }

@@ -90,9 +90,9 @@ pub struct Answer {
 /// One fact under the headline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fact {
-    /// Its title.
+    /// Title of the fact.
     pub title: &'static str,
-    /// Its text.
+    /// Text of the fact.
     pub text: Text,
 }
 
@@ -105,7 +105,7 @@ pub struct Part {
     /// The words.
     #[serde(rename = "t")]
     pub text: String,
-    /// Their role.
+    /// Role of the words.
     #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// The sharer that they name.
@@ -155,7 +155,7 @@ pub struct Node {
     pub name: String,
     /// Position on the map, y upwards; in m if surveyed.
     pub at: (f64, f64),
-    /// Its role.
+    /// Role of the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<NodeRole>,
 }
@@ -212,7 +212,7 @@ pub struct Control {
     /// Description in one line.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// True if a part of it is unpublished.
+    /// True if a part of the control is unpublished.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub ours: bool,
     /// Number of starving sharers.
@@ -314,7 +314,7 @@ pub struct LinkResult {
     pub to: usize,
     /// Frames that began an exchange, per second, retries included.
     pub frames: f64,
-    /// Fraction of them without a response.
+    /// Fraction of the attempts without a response.
     pub unanswered: f64,
     /// Fraction of the unanswered frames that had arrived.
     #[serde(skip_serializing_if = "is_zero")]
@@ -354,7 +354,7 @@ pub struct Overlap {
 pub struct Decisions {
     /// Number of decisions of the run.
     pub total: usize,
-    /// Some of them, oldest first.
+    /// Decisions that are shown, oldest first.
     pub shown: Vec<Decision>,
 }
 
@@ -376,7 +376,7 @@ pub struct Decision {
     /// The sharer that it concerns; absent if it concerns several.
     #[serde(rename = "i", skip_serializing_if = "Option::is_none")]
     pub sharer: Option<usize>,
-    /// Its rate, in kbit/s.
+    /// Rate that the decision sets, in kbit/s.
     #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Rate of the previous decision about the same sharer with the same code, in kbit/s.

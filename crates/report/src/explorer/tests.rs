@@ -97,7 +97,7 @@ fn a_remedy_is_named_with_its_cost() {
 }
 
 #[test]
-fn no_remedy_is_said_to_be_none() {
+fn the_answer_names_no_remedy_if_there_is_none() {
     let all = [
         runs("fifo", &[900.0, 5.0, 2.0]),
         runs("source", &[500.0, 60.0, 3.0]),

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use fairmesh_document::WORD_OR_KIND;
-use fairmesh_transport::traffic::{Asking, Pause, SizeLaw, TrafficSpec};
+use fairmesh_transport::traffic::{Pause, RequestTiming, SizeLaw, TrafficSpec};
 use fairmesh_units::{BitRate, Bytes, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -222,8 +222,10 @@ impl HttpDraft {
             Some(_) if self.per_connection.is_some() => {
                 return Err(apart("every", "per_connection"));
             }
-            Some(gap) => Asking::Every(pause(gap, random)),
-            None => Asking::AfterAnswer(pause(self.pause.unwrap_or(Span::from_secs(1)), random)),
+            Some(gap) => RequestTiming::Every(pause(gap, random)),
+            None => {
+                RequestTiming::AfterAnswer(pause(self.pause.unwrap_or(Span::from_secs(1)), random))
+            }
         };
         let mean = self.size.unwrap_or(Bytes(50_000));
         Ok(TrafficSpec::Http {

@@ -74,7 +74,7 @@ pub struct FurtherRadioDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Distance>")]
     pub sense: Option<Distance>,
-    /// Its queue.
+    /// Queue of each such radio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueDraft>,
 }

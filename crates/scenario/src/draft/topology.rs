@@ -225,14 +225,14 @@ pub struct LinkDraft {
     /// MCS of its data with 802.11n, ac or ax; the radio's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcs: Option<u8>,
-    /// Its spatial streams; the radio's by default.
+    /// Spatial streams of the link; the radio's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u8>,
     /// Width of its frames; the radio's by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Frequency>")]
     pub width: Option<Frequency>,
-    /// Its guard interval; the radio's by default.
+    /// Guard interval of the link; the radio's by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub guard: Option<Span>,
@@ -278,7 +278,7 @@ impl LinkDraft {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeDraft {
-    /// Its name.
+    /// Name of the node.
     pub id: Name,
     /// Position, x and y in metres.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -289,7 +289,7 @@ pub struct NodeDraft {
     /// One of `topology.gateways` for its traffic; the nearest by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Name>,
-    /// Its radios, by name; `topology.radios` by default. Its flows use the first.
+    /// Radios of the node, by name; `topology.radios` by default. Its flows use the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub radios: Option<Vec<String>>,
     /// Queue of its wireless interface; the radio's by default.

@@ -14,7 +14,7 @@ use super::notes::Notes;
 use super::{ImportOptions, Result};
 use crate::error::{KeyPath, Override, Problem, ScenarioError};
 use crate::name::Name;
-use crate::resolve::{CHANNELS, room_of};
+use crate::resolve::{VALID_CHANNELS, room_of};
 
 #[derive(Deserialize)]
 struct File {
@@ -199,7 +199,7 @@ impl Reader<'_> {
     fn channel_number(&mut self, key: &str, value: &Value) -> Option<u32> {
         let is = |n: f64| n.fract() == 0.0 && (0.0..1e4).contains(&n);
         let known = |n: f64| is(n) && room_of(n as u32).is_some();
-        self.number(key, value, CHANNELS, known).map(|n| n as u32)
+        self.number(key, value, VALID_CHANNELS, known).map(|n| n as u32)
     }
 
     /// Returns the channel by its number or its frequency, unless the two differ.

@@ -11,7 +11,7 @@ use crate::draft::{Draft, LinkDraft, LinkEntry, PhyName, RadioDraft};
 use crate::error::{KeyPath, Problem, ScenarioError, Step};
 
 /// Name of the `[radio]` section among several radios.
-pub(super) const MAIN: &str = "main";
+pub(super) const MAIN_RADIO: &str = "main";
 /// Maximum number of radio kinds in a scenario.
 ///
 /// It is above the number of non-overlapping 20 MHz channels.
@@ -33,7 +33,7 @@ pub(super) fn list(draft: &Draft) -> Result<Vec<Kind<'_>>> {
     check_names(draft)?;
     let radio = radio::build(draft)?;
     let main = Kind {
-        name: MAIN.to_owned(),
+        name: MAIN_RADIO.to_owned(),
         occupied: occupied(&draft.radio),
         channel: draft.radio.channel,
         radio,
@@ -55,7 +55,7 @@ pub(super) fn list(draft: &Draft) -> Result<Vec<Kind<'_>>> {
     }
     if !draft.radios.is_empty() {
         let mut own = draft.clone();
-        drop_modes_of_others(&mut own, MAIN);
+        drop_modes_of_others(&mut own, MAIN_RADIO);
         all[0].radio = radio::build(&own)?;
         all[0].draft = Cow::Owned(own);
     }
@@ -74,13 +74,13 @@ fn occupied(r: &RadioDraft) -> Occupied {
 impl Kind<'_> {
     /// Returns an error of this kind's draft, at the key that caused it.
     pub fn at_home(&self, error: ScenarioError, draft: &Draft) -> ScenarioError {
-        if self.name == MAIN { error } else { at_home(error, draft, &self.name) }
+        if self.name == MAIN_RADIO { error } else { at_home(error, draft, &self.name) }
     }
 
     /// Returns the key of its channel.
     pub fn channel_key(&self) -> KeyPath {
         match self.name.as_str() {
-            MAIN => KeyPath::from("radio.channel"),
+            MAIN_RADIO => KeyPath::from("radio.channel"),
             name => KeyPath::from("radios").key(name).key("channel"),
         }
     }
@@ -129,10 +129,10 @@ fn drop_modes_of_others(draft: &mut Draft, name: &str) {
 }
 
 fn unknown(draft: &Draft, name: &str) -> Option<Problem> {
-    if name == MAIN || draft.radios.contains_key(name) {
+    if name == MAIN_RADIO || draft.radios.contains_key(name) {
         return None;
     }
-    let known = [MAIN].into_iter().chain(draft.radios.keys().map(String::as_str));
+    let known = [MAIN_RADIO].into_iter().chain(draft.radios.keys().map(String::as_str));
     let known: Vec<&str> = known.collect();
     let expected = format!("one of {}", known.join(", "));
     Some(Problem::refused(format!("no radio is called \"{name}\""), expected))
@@ -142,7 +142,7 @@ fn unknown(draft: &Draft, name: &str) -> Option<Problem> {
 fn check_names(draft: &Draft) -> Result<()> {
     for name in draft.radios.keys() {
         let key = KeyPath::from("radios").key(name);
-        if name == MAIN {
+        if name == MAIN_RADIO {
             let problem = Problem::refused("`main` is `[radio]`", "another name");
             return fail(key, problem);
         }

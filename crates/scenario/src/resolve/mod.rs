@@ -33,7 +33,7 @@ pub(crate) use flows::check as check_flow;
 use gateways::Routes;
 use hearing::Medium;
 use kinds::Kind;
-pub(crate) use modern::{CHANNELS, room_of};
+pub(crate) use modern::{VALID_CHANNELS, room_of};
 use nodes::Nodes;
 
 /// Maximum number of nodes in a scenario, including wired hosts.
@@ -51,9 +51,9 @@ fn fail<T>(key: KeyPath, problem: Problem) -> Result<T> {
 
 /// Checks the simulated time and the start of the measured interval.
 pub(crate) fn check_times(duration: Span, warmup: Span) -> Result<()> {
-    /// A century; sums of a few such spans still fit.
-    const LONGEST: Span = Span::from_secs(100 * 365 * 86_400);
-    if duration == Span::ZERO || duration > LONGEST {
+    /// Longest duration: a century. Sums of a few such spans still fit.
+    const MAX_DURATION: Span = Span::from_secs(100 * 365 * 86_400);
+    if duration == Span::ZERO || duration > MAX_DURATION {
         let problem = Problem::range(duration, "a time above 0 s and below a century");
         return fail("duration".into(), problem);
     }
@@ -238,15 +238,15 @@ impl Draft {
             if !taken.insert(name.clone()) {
                 return fail(key.key("name"), Problem::DuplicateName(name));
             }
-            let mut heard_by = heard_by(draft, &key, nodes, medium)?;
+            let mut sensed_by = sensed_by(draft, &key, nodes, medium)?;
             if !self.radios.is_empty() {
-                let named = draft.radio.as_deref().unwrap_or(kinds::MAIN);
-                let main = (named == kinds::MAIN).then_some(0);
+                let named = draft.radio.as_deref().unwrap_or(kinds::MAIN_RADIO);
+                let main = (named == kinds::MAIN_RADIO).then_some(0);
                 let place = self.radios.keys().position(|k| k == named).map(|p| p + 1);
                 let kind = main.or(place).unwrap_or(0);
                 let of = |(n, power)| Some((nodes.station(n, kind)?, power));
-                heard_by = heard_by.into_iter().filter_map(of).collect();
-                heard_by.sort_unstable_by_key(|h| h.0);
+                sensed_by = sensed_by.into_iter().filter_map(of).collect();
+                sensed_by.sort_unstable_by_key(|h| h.0);
             }
             let period = draft.period.unwrap_or(Span::from_millis(100));
             if period < Span::from_micros(100) {
@@ -269,7 +269,7 @@ impl Draft {
             built.push(Interferer {
                 name,
                 position: draft.position.map(|[x, y]| (x, y)),
-                heard_by,
+                sensed_by,
                 period,
                 duty: Probability(draft.duty),
                 jitter,
@@ -281,7 +281,7 @@ impl Draft {
     }
 }
 
-fn heard_by(
+fn sensed_by(
     draft: &InterfererDraft,
     key: &KeyPath,
     nodes: &Nodes,

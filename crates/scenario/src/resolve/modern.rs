@@ -261,7 +261,7 @@ pub(super) fn channel(r: &RadioDraft) -> u32 {
 pub(super) fn check_channel(r: &RadioDraft) -> Result<()> {
     let key = KeyPath::from("radio.channel");
     match (room_of(channel(r)), r.phy) {
-        (None, _) => fail(key, Problem::range(channel(r), CHANNELS)),
+        (None, _) => fail(key, Problem::range(channel(r), VALID_CHANNELS)),
         (Some((Band::Ghz2, _)), PhyName::A) => {
             let problem = Problem::refused("802.11a has no channels at 2.4 GHz", "36 to 165");
             fail(key, problem)
@@ -284,7 +284,8 @@ pub(super) fn carrier(r: &RadioDraft) -> f64 {
 }
 
 /// Valid channels, in words.
-pub(crate) const CHANNELS: &str = "1 to 13, or 36, 40, … 64, 100, 104, … 144, 149, 153, … 165";
+pub(crate) const VALID_CHANNELS: &str =
+    "1 to 13, or 36, 40, … 64, 100, 104, … 144, 149, 153, … 165";
 
 /// Returns the band of a channel, and the widest channel around it, MHz.
 pub(crate) fn room_of(channel: u32) -> Option<(Band, u32)> {
@@ -311,7 +312,7 @@ fn band(draft: &Draft, g: Generation, modes: &[Mode]) -> Result<Band> {
             return fail(radio.key("channel"), problem);
         }
         Some(found) => found,
-        None => return fail(radio.key("channel"), Problem::range(channel, CHANNELS)),
+        None => return fail(radio.key("channel"), Problem::range(channel, VALID_CHANNELS)),
     };
     if widest > room {
         let key = if draft.radio.channel.is_some() { "channel" } else { "width" };

@@ -124,5 +124,5 @@ fn errors_carry_their_parts() {
     assert_eq!((e.file.as_deref(), e.line), (Some("test.toml"), Some(9)));
     assert_eq!(e.key.to_string(), "flow[0].to");
     assert_eq!(e.problem, Problem::Unreachable { from: "1".into(), to: "4".into() });
-    assert_eq!(e.problem.what(), "\"4\" cannot be reached from \"1\"");
+    assert_eq!(e.problem.description(), "\"4\" cannot be reached from \"1\"");
 }

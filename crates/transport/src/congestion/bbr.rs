@@ -21,7 +21,7 @@ const PROBE_TIME: Span = Span::from_millis(200);
 /// Minimum window, segments. §4.2.3.1
 const MIN_SEGMENTS: u64 = 4;
 /// Pacing rate relative to the estimate; below 1, so that queues drain (Linux).
-const MARGIN: f64 = 0.99;
+const PACING_MARGIN: f64 = 0.99;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -211,7 +211,7 @@ impl Bbr {
     fn set_pacing(&mut self, p: &Progress, window: &Window) {
         let gain = self.gains().0;
         let rate = if self.rate() > 0.0 {
-            gain * self.rate() * MARGIN
+            gain * self.rate() * PACING_MARGIN
         } else {
             // §4.2.1: the initial window in a round trip
             let rtt = p.srtt.unwrap_or(Span::from_millis(1)).as_secs_f64().max(1e-6);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn by_bytes_an_acknowledgement_counts_for_what_it_acknowledges() {
+    fn by_bytes_an_acknowledgement_counts_its_acknowledged_bytes() {
         let by_bytes = |acked| Progress { by_bytes: true, ..ack(acked) };
         let mut reno = RENO;
         let mut w = Window { cwnd: 10_000, ssthresh: 30_000, mss: 1000 };

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_gives_back_what_was_not_used_and_no_more_than_it_holds() {
+    fn unused_credit_is_kept_up_to_the_depth_of_the_bucket() {
         let at = [1000, 1005, 1010, 1020, 1030, 1045, 1050, 2000, 2005, 2010];
         // One packet per 10 ms; a delay of 5 ms is recovered once.
         let bucket = Pacing::leaky_bucket(2000);

@@ -8,7 +8,7 @@ use super::newreno;
 use super::window::{CongestionControl, Progress, Window};
 
 /// Gain of the moving average of the marked fraction. §2.3.2
-const GAIN: f64 = 1.0 / 16.0;
+const MARKED_FRACTION_GAIN: f64 = 1.0 / 16.0;
 /// Minimum round trip used for growth and averaging of flows with shorter ones. §2.4.4
 const VIRTUAL_RTT: Span = Span::from_millis(25);
 /// Round trips after slow start until that minimum applies, as in the Linux implementation.
@@ -54,7 +54,7 @@ impl Prague {
         }
         let part = (self.marked as f64 / self.acked as f64).min(1.0);
         if let Some(alpha) = &mut self.alpha {
-            *alpha += GAIN * (part - *alpha);
+            *alpha += MARKED_FRACTION_GAIN * (part - *alpha);
         }
         (self.acked, self.marked, self.averaged_at) = (0, 0, p.now);
         self.round_end = p.next;
@@ -153,7 +153,7 @@ mod tests {
         for n in 1..=60 {
             w.cwnd = 100 * MSS;
             round(&mut p, &mut w, &mut now, 0.25, 40);
-            let expected = 0.25 + 0.75 * (1.0 - GAIN).powi(n);
+            let expected = 0.25 + 0.75 * (1.0 - MARKED_FRACTION_GAIN).powi(n);
             assert!((p.alpha.unwrap() - expected).abs() < 1e-9, "{n}");
         }
         assert!((p.alpha.unwrap() - 0.25).abs() < 0.02);
@@ -171,7 +171,7 @@ mod tests {
             round(&mut p, &mut w, &mut now, 0.0, 10);
         }
         // Every third round trip.
-        assert!((p.alpha.unwrap() - before * (1.0 - GAIN).powi(3)).abs() < 1e-9);
+        assert!((p.alpha.unwrap() - before * (1.0 - MARKED_FRACTION_GAIN).powi(3)).abs() < 1e-9);
     }
 
     #[test]

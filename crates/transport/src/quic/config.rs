@@ -93,7 +93,10 @@ impl Config {
 
     /// Returns the stream bytes of a full packet at a large offset, and its IPv4 length, bytes.
     pub fn full_packet(&self) -> (u32, u32) {
-        (self.datagram - super::packet::OVERHEAD - super::packet::STREAM_HEADER, self.datagram + 28)
+        (
+            self.datagram - super::packet::PACKET_OVERHEAD - super::packet::STREAM_HEADER,
+            self.datagram + 28,
+        )
     }
 }
 

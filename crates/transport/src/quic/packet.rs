@@ -9,7 +9,7 @@ const IP_UDP: u32 = 28;
 /// Bytes of the short header and of the packet protection's tag (RFC 9001 §5.3).
 ///
 /// The header has a connection ID of 8 bytes and a packet number of 2 (RFC 9000 §17.3.1).
-pub(super) const OVERHEAD: u32 = 1 + 8 + 2 + 16;
+pub(super) const PACKET_OVERHEAD: u32 = 1 + 8 + 2 + 16;
 /// Bytes of type, stream ID and an offset of 4 bytes.
 ///
 /// The frame ends with the packet, and has no length (RFC 9000 §19.8).
@@ -17,7 +17,7 @@ pub(super) const STREAM_HEADER: u32 = 1 + 1 + 4;
 /// Length of an IPv4 datagram with a single ACK frame without holes, in bytes.
 ///
 /// The packet number is large.
-pub const PLAIN_ACK: u32 = IP_UDP + OVERHEAD + 1 + 4 + 1 + 1 + 4;
+pub const PLAIN_ACK: u32 = IP_UDP + PACKET_OVERHEAD + 1 + 4 + 1 + 1 + 4;
 /// Length of a handshake datagram, bytes: both sides pad it (RFC 9000 §14.1).
 const HANDSHAKE_DATAGRAM: u32 = MIN_DATAGRAM;
 
@@ -42,7 +42,7 @@ pub struct StreamFrame {
     pub offset: u64,
     /// Bytes.
     pub len: u32,
-    /// True if the stream ends after it.
+    /// True if the stream ends after this range.
     pub fin: bool,
 }
 
@@ -108,7 +108,7 @@ pub enum Kind {
     },
     /// The server's response to the attempt that it received.
     Handshake {
-        /// That attempt.
+        /// Number of the attempt.
         attempt: u32,
     },
     /// A packet of an established connection.
@@ -148,7 +148,7 @@ impl Packet {
         }
     }
 
-    /// Returns the stream bytes in it.
+    /// Returns the stream bytes in the packet.
     pub fn data(&self) -> u32 {
         self.stream.map_or(0, |s| s.len)
     }
@@ -164,7 +164,10 @@ impl Packet {
             Kind::Initial { .. } | Kind::Handshake { .. } => HANDSHAKE_DATAGRAM,
             Kind::OneRtt { .. } => {
                 let stream = self.stream.map_or(0, |s| stream_header(s.offset) + s.len);
-                OVERHEAD + stream + u32::from(self.ping) + self.ack.as_ref().map_or(0, Ack::bytes)
+                PACKET_OVERHEAD
+                    + stream
+                    + u32::from(self.ping)
+                    + self.ack.as_ref().map_or(0, Ack::bytes)
             }
         }
     }
@@ -214,7 +217,7 @@ mod tests {
         // Type, largest 2, delay 2, no further range, first range 2: RFC 9000 §19.3.
         let delay = Span::from_millis(1);
         let ack = |ranges: &[(u64, u64)]| Ack { ranges: ranges.to_vec(), delay, ecn: None };
-        let with = |ack: Ack| Packet { ack: Some(ack), ..one_rtt() }.udp_bytes() - OVERHEAD;
+        let with = |ack: Ack| Packet { ack: Some(ack), ..one_rtt() }.udp_bytes() - PACKET_OVERHEAD;
         assert_eq!(with(ack(&[(0, 100)])), 8);
         // A gap and a length of one byte each for a further range.
         assert_eq!(with(ack(&[(0, 9), (11, 100)])), 8 + 2);

@@ -33,14 +33,14 @@ pub(super) struct AckEffects {
 
 /// Newly acknowledged packets.
 #[derive(Default)]
-struct Newly {
+struct NewlyAcked {
     delivered: Vec<Delivered>,
     /// Bytes of packets in flight, and of those sent after the loss epoch.
     bytes: u64,
     counted: u64,
     ect: u64,
     eliciting: bool,
-    /// Sending time of the latest of them.
+    /// Sending time of the latest newly acknowledged packet.
     latest: Time,
 }
 
@@ -89,8 +89,8 @@ impl Sender {
         number.checked_sub(self.base).and_then(|i| self.sent.get(i as usize))
     }
 
-    fn take_acked(&mut self, ack: &Ack, effects: &mut AckEffects) -> Newly {
-        let mut newly = Newly::default();
+    fn take_acked(&mut self, ack: &Ack, effects: &mut AckEffects) -> NewlyAcked {
+        let mut newly = NewlyAcked::default();
         for &(first, last) in &ack.ranges {
             for number in first.max(self.base)..=last {
                 let Some(s) = self.sent.get_mut((number - self.base) as usize) else { break };
@@ -259,7 +259,7 @@ impl Sender {
     }
 
     /// Notifies a model that data sent after the loss was delivered. RFC 9002 §7.3.2
-    fn leave_recovery(&mut self, newly: &Newly) {
+    fn leave_recovery(&mut self, newly: &NewlyAcked) {
         if self.repairing.is_some_and(|from| newly.latest > from) {
             self.repairing = None;
             if let Some(model) = self.control.as_model() {
@@ -271,7 +271,7 @@ impl Sender {
     // ---- marks and progress ----
 
     /// Processes the reported marks. RFC 9002 §7.1
-    fn on_marks(&mut self, now: Time, sent: Option<Time>, newly: &Newly, marks: u64) {
+    fn on_marks(&mut self, now: Time, sent: Option<Time>, newly: &NewlyAcked, marks: u64) {
         if self.control.is_prague() {
             return self.count_marks(now, newly, marks);
         }
@@ -293,7 +293,7 @@ impl Sender {
     /// Processes the marked fraction for Prague.
     ///
     /// Source: draft-briscoe-iccrg-prague-congestion-control-04 §2.3, §2.4.
-    fn count_marks(&mut self, now: Time, newly: &Newly, marks: u64) {
+    fn count_marks(&mut self, now: Time, newly: &NewlyAcked, marks: u64) {
         let marked = marks * self.window.mss;
         let (una, next) = (self.acked_position, self.position);
         let repairing = self.recovery_from.is_some_and(|from| newly.latest <= from);
@@ -308,7 +308,7 @@ impl Sender {
         }
     }
 
-    fn grow(&mut self, now: Time, newly: &Newly, limited: bool, rtt: Option<Span>) {
+    fn grow(&mut self, now: Time, newly: &NewlyAcked, limited: bool, rtt: Option<Span>) {
         // This ACK has opened a loss epoch, so none of its packets was sent later.
         if newly.counted == 0 || self.recovery_from == Some(now) {
             return;
@@ -333,7 +333,7 @@ impl Sender {
     fn notify_model(
         &mut self,
         now: Time,
-        newly: Newly,
+        newly: NewlyAcked,
         limited: bool,
         full: bool,
         rtt: Option<Span>,

@@ -5,7 +5,7 @@ use fairmesh_units::Span;
 /// Round trip assumed before a measurement. RFC 9002 §6.2.2
 const INITIAL_RTT: Span = Span::from_millis(333);
 /// Granularity of timers. RFC 9002 §6.1.2
-pub(super) const GRANULARITY: Span = Span::from_millis(1);
+pub(super) const TIMER_GRANULARITY: Span = Span::from_millis(1);
 
 /// Round-trip estimator of a path, in whole nanoseconds.
 #[derive(Clone, Debug)]
@@ -52,13 +52,13 @@ impl Rtt {
     ///
     /// This is a probe timeout without the peer's delay. RFC 9002 §6.2.1
     pub(super) fn probe_timeout(&self) -> Span {
-        self.smoothed + (self.variation * 4).max(GRANULARITY)
+        self.smoothed + (self.variation * 4).max(TIMER_GRANULARITY)
     }
 
     /// Returns the time after which a packet is lost if a later one has arrived. RFC 9002 §6.1.2
     pub(super) fn loss_delay(&self) -> Span {
         let rtt = self.latest.map_or(self.smoothed, |latest| latest.max(self.smoothed));
-        Span::from_nanos(rtt.as_nanos() / 8 * 9).max(GRANULARITY)
+        Span::from_nanos(rtt.as_nanos() / 8 * 9).max(TIMER_GRANULARITY)
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
         for _ in 0..200 {
             rtt.sample(Span::from_micros(10), Span::ZERO);
         }
-        assert_eq!(rtt.loss_delay(), GRANULARITY);
-        assert_eq!(rtt.probe_timeout(), Span::from_micros(10) + GRANULARITY);
+        assert_eq!(rtt.loss_delay(), TIMER_GRANULARITY);
+        assert_eq!(rtt.probe_timeout(), Span::from_micros(10) + TIMER_GRANULARITY);
     }
 }

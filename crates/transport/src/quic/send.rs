@@ -37,7 +37,7 @@ pub(super) struct Sent {
     /// Largest number acknowledged by its ACK frame.
     pub(super) acked: Option<u64>,
     pub(super) ect: bool,
-    /// Bytes sent before it.
+    /// Bytes sent before the packet.
     pub(super) position: u64,
     /// Delivery stamp, for models of the path.
     pub(super) stamp: Option<Stamp>,

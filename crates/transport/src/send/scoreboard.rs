@@ -21,9 +21,9 @@ const SACKED: u8 = 2;
 const LOST: u8 = 4;
 /// Retransmitted since it was last presumed lost (or on suspicion).
 const RESENT: u8 = 8;
-/// Its round trip must not be measured.
+/// The segment's round trip must not be measured.
 const UNTIMED: u8 = 16;
-/// It must be skipped in the search for a round trip to measure.
+/// The segment is skipped in the search for a round trip to measure.
 const SKIPPED: u8 = 32;
 
 /// One outstanding segment.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fairmesh_units::{Stream, Time};
 
-use super::{Action, Asking, Out, Side, SizeLaw};
+use super::{Action, Out, RequestTiming, Side, SizeLaw};
 
 /// A request in transit, or its response.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ struct Request {
 pub(super) struct Http {
     request: SizeLaw,
     response: SizeLaw,
-    asking: Asking,
+    asking: RequestTiming,
     per_connection: u32,
     /// Requests left on this connection; at 0 a new one is needed.
     left: u32,
@@ -34,7 +34,7 @@ impl Http {
     pub(super) fn new(
         request: SizeLaw,
         response: SizeLaw,
-        asking: Asking,
+        asking: RequestTiming,
         per_connection: u32,
     ) -> Self {
         Http {
@@ -54,15 +54,15 @@ impl Http {
             self.left = self.per_connection;
             out(Action::Connect);
         }
-        if matches!(self.asking, Asking::AfterAnswer(_)) {
+        if matches!(self.asking, RequestTiming::AfterAnswer(_)) {
             self.left -= 1;
         }
         let request = self.request.draw(rng);
         self.requests.push_back(Request { since: now, request, response: self.response.draw(rng) });
         out(Action::Write { side: Side::Client, bytes: request });
         match self.asking {
-            Asking::AfterAnswer(_) => Time::NEVER,
-            Asking::Every(gap) => now + gap.draw(rng),
+            RequestTiming::AfterAnswer(_) => Time::NEVER,
+            RequestTiming::Every(gap) => now + gap.draw(rng),
         }
     }
 
@@ -104,7 +104,7 @@ impl Http {
                     }
                     self.responses_completed.push_back(first.since);
                     self.requests.pop_front();
-                    if let Asking::AfterAnswer(pause) = self.asking {
+                    if let RequestTiming::AfterAnswer(pause) = self.asking {
                         if self.left == 0 {
                             out(Action::Close);
                         }

@@ -19,7 +19,7 @@ mod tests;
 
 use fairmesh_units::{Span, Stream, Time};
 
-pub use self::spec::{Asking, FlowEnd, Pause, SizeLaw, TrafficError, TrafficSpec};
+pub use self::spec::{FlowEnd, Pause, RequestTiming, SizeLaw, TrafficError, TrafficSpec};
 use self::{cbr::Cbr, file::Files, http::Http, limited::Limited};
 
 /// An end of a connection.

@@ -100,7 +100,7 @@ impl Pause {
 
 /// Timing of the client's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asking {
+pub enum RequestTiming {
     /// After a pause from the last byte of a response: a closed loop.
     AfterAnswer(Pause),
     /// After a pause from the previous request, regardless of its response: an open loop.
@@ -141,7 +141,7 @@ pub enum TrafficSpec {
         /// Size of a response.
         response: SizeLaw,
         /// Timing of the next request.
-        asking: Asking,
+        asking: RequestTiming,
         /// Number of requests per connection; an open loop keeps its first connection.
         per_connection: u32,
     },
@@ -192,7 +192,8 @@ impl TrafficSpec {
             TrafficSpec::Http { request, response, asking, per_connection } => {
                 request.problem("request size")?;
                 zero("requests per connection", per_connection == 0)?;
-                let Asking::Every(Pause::Fixed(gap) | Pause::Exponential(gap)) = asking else {
+                let RequestTiming::Every(Pause::Fixed(gap) | Pause::Exponential(gap)) = asking
+                else {
                     return response.problem("response size");
                 };
                 zero("time between requests", gap == Span::ZERO)?;

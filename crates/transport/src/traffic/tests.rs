@@ -104,7 +104,7 @@ fn http_alternates_requests_and_responses() {
     let spec = TrafficSpec::Http {
         request: SizeLaw::Fixed(Bytes(300)),
         response: SizeLaw::Fixed(Bytes(20_000)),
-        asking: Asking::AfterAnswer(Pause::Fixed(Span::from_secs(1))),
+        asking: RequestTiming::AfterAnswer(Pause::Fixed(Span::from_secs(1))),
         per_connection: 2,
     };
     assert_eq!(spec.opener(), FlowEnd::To);
@@ -129,7 +129,7 @@ fn an_open_loop_sends_requests_regardless_of_responses() {
     let spec = TrafficSpec::Http {
         request: SizeLaw::Fixed(Bytes(300)),
         response: SizeLaw::Fixed(Bytes(20_000)),
-        asking: Asking::Every(Pause::Fixed(Span::from_secs(1))),
+        asking: RequestTiming::Every(Pause::Fixed(Span::from_secs(1))),
         per_connection: 1,
     };
     let mut s = Source::new(&spec, secs(0.0), secs(9.0), rng());

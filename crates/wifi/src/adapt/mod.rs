@@ -17,9 +17,9 @@ use fairmesh_phy::{Phy, Rate};
 /// Result of one data attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attempt {
-    /// Its rate.
+    /// Rate of the attempt.
     pub rate: Rate,
-    /// Its PSDU in bytes.
+    /// PSDU of the attempt, in bytes.
     pub bytes: u32,
     /// MPDUs that it carried.
     pub mpdus: u32,

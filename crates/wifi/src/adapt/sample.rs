@@ -10,7 +10,7 @@ use fairmesh_units::{Span, Stream, Time};
 use super::Attempt;
 
 /// Seconds in the window, one bucket each.
-const WINDOW: usize = 10;
+const WINDOW_SECONDS: usize = 10;
 /// Interval between samples, frames.
 const SAMPLE_EVERY: u32 = 10;
 /// Number of frames lost in a row that excludes a rate.
@@ -35,7 +35,7 @@ struct Bucket {
 /// One rate's record for one size class.
 #[derive(Clone, Debug)]
 struct Record {
-    buckets: [Bucket; WINDOW],
+    buckets: [Bucket; WINDOW_SECONDS],
     total: Bucket,
     /// Frames lost since the last one delivered.
     lost_in_a_row: u32,
@@ -78,7 +78,7 @@ impl SampleRate {
     /// Builds the choice over all rates of `phy`.
     pub fn new(phy: &Phy) -> Self {
         let record = |size, rate| Record {
-            buckets: [Bucket::default(); WINDOW],
+            buckets: [Bucket::default(); WINDOW_SECONDS],
             total: Bucket::default(),
             lost_in_a_row: 0,
             cost: costs(phy, rate, size),
@@ -163,7 +163,7 @@ impl SampleRate {
         let record = &mut self.records[class][c.rate.index()];
         let nanos = record.cost[(c.attempts as usize).min(MAX_ATTEMPTS) - 1];
         record.lost_in_a_row = if delivered { 0 } else { record.lost_in_a_row + 1 };
-        let bucket = &mut record.buckets[self.second as usize % WINDOW];
+        let bucket = &mut record.buckets[self.second as usize % WINDOW_SECONDS];
         for b in [bucket, &mut record.total] {
             b.nanos += nanos;
             b.frames += 1;
@@ -174,13 +174,13 @@ impl SampleRate {
     /// Removes buckets older than the window.
     fn expire(&mut self, now: Time) {
         let second = now.since(Time::ZERO) / Span::from_secs(1);
-        let steps = second.saturating_sub(self.second).min(WINDOW as u64);
+        let steps = second.saturating_sub(self.second).min(WINDOW_SECONDS as u64);
         if steps == 0 {
             return;
         }
         for record in self.records.iter_mut().flatten() {
             for s in second + 1 - steps..=second {
-                let old = core::mem::take(&mut record.buckets[s as usize % WINDOW]);
+                let old = core::mem::take(&mut record.buckets[s as usize % WINDOW_SECONDS]);
                 record.total.nanos -= old.nanos;
                 record.total.frames -= old.frames;
                 record.total.delivered -= old.delivered;

@@ -29,7 +29,7 @@ const PREAMBLE_NS: u32 = 16_000;
 /// A SIGNAL symbol: BPSK at rate 1/2 (§17.3.4, §19.3.9.4.3).
 const SIGNAL: (u32, u64) = (4_000, 24);
 /// Number of quantiles of the fading distribution over which a mean is taken.
-const QUANTILES: usize = 256;
+const FADING_QUANTILES: usize = 256;
 
 /// Deviation of a frame's power from its link's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -282,10 +282,10 @@ impl SnrErrors {
             Fading::None => keep(self.signal),
             Fading::Rayleigh => {
                 let quantile = |k: usize| {
-                    let u = (k as f64 + 0.5) / QUANTILES as f64;
+                    let u = (k as f64 + 0.5) / FADING_QUANTILES as f64;
                     keep(self.signal * -libm::log(u))
                 };
-                (0..QUANTILES).map(quantile).sum::<f64>() / QUANTILES as f64
+                (0..FADING_QUANTILES).map(quantile).sum::<f64>() / FADING_QUANTILES as f64
             }
         }
     }

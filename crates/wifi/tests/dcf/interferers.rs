@@ -7,10 +7,10 @@ use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
-fn source(period_ms: u64, on_ms: u64, jitter: f64, heard_by: &[u32]) -> NoiseSource {
+fn source(period_ms: u64, on_ms: u64, jitter: f64, sensed_by: &[u32]) -> NoiseSource {
     NoiseSource {
         name: "oven".to_owned(),
-        heard_by: heard_by.iter().map(|&n| (n, Power::from_dbm(STRONG_DBM))).collect(),
+        sensed_by: sensed_by.iter().map(|&n| (n, Power::from_dbm(STRONG_DBM))).collect(),
         period: Span::from_millis(period_ms),
         on: Span::from_millis(on_ms),
         jitter,

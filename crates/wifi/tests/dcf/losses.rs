@@ -28,7 +28,7 @@ fn a_receiver_that_was_sending_is_named() {
     // 1 sends to 2 and does not sense 0, which sends to 1 meanwhile.
     let mut w = Testbed::new(3).decodable(0, 1, STRONG_DBM).link(1, 2).build();
     w.at(us(10_000), 1, 2).at(us(12_000), 0, 1).run(us(20_600));
-    // The acknowledgement of 2 overlaps the frame as well.
+    // The acknowledgement of 2 overlaps the frame, too.
     assert_eq!(losses(&w, 0, 1).overlapped_by, [(NodeId(1), 1), (NodeId(2), 1)]);
 }
 

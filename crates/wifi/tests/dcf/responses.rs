@@ -9,7 +9,7 @@ use crate::testbed::*;
 const T: u64 = us(10_000);
 
 #[test]
-fn an_ack_goes_out_whatever_the_medium_does() {
+fn an_ack_is_sent_on_a_busy_medium() {
     // Station 2 is 15 dB weaker at 1 and senses no station: it does not destroy 0's frame, and
     // outlasts it.
     let testbed =

@@ -136,7 +136,7 @@ impl Testbed {
     pub fn noise(mut self, at: u32, dbm: f64, start_us: u64, length_us: u64) -> Self {
         self.noise.push(NoiseSource {
             name: format!("noise {}", self.noise.len()),
-            heard_by: vec![(at, Power::from_dbm(dbm))],
+            sensed_by: vec![(at, Power::from_dbm(dbm))],
             period: Span::from_secs(1000),
             on: Span::from_micros(length_us),
             jitter: 0.0,

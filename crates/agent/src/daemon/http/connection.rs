@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use nix::poll::PollFlags;
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::message::{BODY, Body, HEAD, Parsed, Request, Response};
+use super::message::{Body, MAX_BODY, MAX_HEAD, Parsed, Request, Response};
 
 /// Bytes of a response that wait in the kernel, which charges them to the daemon's memory.
 const SEND_BUFFER: usize = 128 * 1024;
 /// Time without an event after which a stream sends a comment.
-const QUIET: Duration = Duration::from_secs(15);
+const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
 
 pub(super) enum Stream {
     Tcp(TcpStream),
@@ -132,7 +132,7 @@ impl<P: Default> Connection<P> {
     }
 
     pub(super) fn is_quiet(&self, now: Instant) -> bool {
-        now.duration_since(self.since) >= QUIET
+        now.duration_since(self.since) >= COMMENT_INTERVAL
     }
 
     pub(super) fn send_event(&mut self, now: Instant, number: u64, body: Body) {
@@ -173,7 +173,9 @@ impl<P: Default> Connection<P> {
                 let n = self.stream.read(&mut buffer)?;
                 bytes.extend_from_slice(&buffer[..n]);
                 match Request::parse(bytes) {
-                    Parsed::Partial if n == 0 || bytes.len() > HEAD + BODY => return Ok(false),
+                    Parsed::Partial if n == 0 || bytes.len() > MAX_HEAD + MAX_BODY => {
+                        return Ok(false);
+                    }
                     Parsed::Partial => {}
                     Parsed::Complete(request) => {
                         (self.phase, self.since) = (Phase::Waiting(request), now);

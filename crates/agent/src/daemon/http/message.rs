@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Largest request line with headers, in bytes.
-pub(super) const HEAD: usize = 8 * 1024;
+pub(super) const MAX_HEAD: usize = 8 * 1024;
 /// Most header lines.
-const HEADERS: usize = 48;
+const MAX_HEADERS: usize = 48;
 /// Largest body of a request, in bytes.
-pub(super) const BODY: usize = 4 * 1024;
+pub(super) const MAX_BODY: usize = 4 * 1024;
 
 /// Bytes that several responses may share.
 #[derive(Clone, Debug)]
@@ -73,11 +73,11 @@ pub enum Parsed {
 impl Request {
     /// Reads a request (RFC 9112 §2 to §6).
     pub fn parse(bytes: &[u8]) -> Parsed {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut head = httparse::Request::new(&mut headers);
         let length = match head.parse(bytes) {
-            Ok(httparse::Status::Complete(length)) if length <= HEAD => length,
-            Ok(httparse::Status::Partial) if bytes.len() <= HEAD => return Parsed::Partial,
+            Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
+            Ok(httparse::Status::Partial) if bytes.len() <= MAX_HEAD => return Parsed::Partial,
             Ok(_) | Err(httparse::Error::TooManyHeaders) => {
                 return Parsed::Refused(Status::HeadersTooLarge, "the request is too long\n");
             }
@@ -100,7 +100,7 @@ impl Request {
         }
         let size = match request.header("content-length").map(str::parse::<usize>) {
             None => 0,
-            Some(Ok(size)) if size <= BODY => size,
+            Some(Ok(size)) if size <= MAX_BODY => size,
             Some(_) => return Parsed::Refused(Status::TooLarge, "the content is too long\n"),
         };
         match bytes.get(length..length + size) {
@@ -274,10 +274,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(refused("nonsense\r\n\r\n"), Status::BadRequest);
-        assert_eq!(refused(&"x".repeat(HEAD + 1)), Status::HeadersTooLarge);
-        let many = "A: b\r\n".repeat(HEADERS + 1);
+        assert_eq!(refused(&"x".repeat(MAX_HEAD + 1)), Status::HeadersTooLarge);
+        let many = "A: b\r\n".repeat(MAX_HEADERS + 1);
         assert_eq!(refused(&format!("GET / HTTP/1.1\r\n{many}\r\n")), Status::HeadersTooLarge);
-        let long = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", BODY + 1);
+        let long = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", MAX_BODY + 1);
         assert_eq!(refused(&long), Status::TooLarge);
         let chunks = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
         assert_eq!(refused(chunks), Status::LengthRequired);

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::{Answer, Body, Demand, Limits, Request, Response, Site, Status};
 
 /// Longest age of a page that is served again.
-const FRESH: Duration = Duration::from_millis(500);
+const MAX_PAGE_AGE: Duration = Duration::from_millis(500);
 /// Longest time in which the daemon has to provide a page.
-const PATIENCE: Duration = Duration::from_secs(9);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(9);
 
 /// `/metrics` with a text that the daemon provides on request.
 pub struct Metrics {
@@ -29,7 +29,7 @@ impl Metrics {
     }
 
     fn fresh(&self, now: Instant) -> bool {
-        self.last.as_ref().is_some_and(|(at, _)| now.duration_since(*at) <= FRESH)
+        self.last.as_ref().is_some_and(|(at, _)| now.duration_since(*at) <= MAX_PAGE_AGE)
     }
 }
 
@@ -52,7 +52,7 @@ impl Site for Metrics {
         let Some((since, page)) = &self.fetching else { return false };
         let page = match page.try_recv() {
             Ok(text) => Some(Body::of(text)),
-            Err(TryRecvError::Empty) if now.duration_since(*since) < PATIENCE => return true,
+            Err(TryRecvError::Empty) if now.duration_since(*since) < PAGE_TIMEOUT => return true,
             Err(_) => None,
         };
         (self.fetching, self.last) = (None, Some((now, page)));

@@ -25,11 +25,11 @@ pub use message::{Body, Parsed, Request, Response, Status};
 pub use metrics::Metrics;
 
 /// Pause after a failed `accept`.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time between two looks for a result that is on its way.
-const LOOK: Duration = Duration::from_millis(5);
+const RESULT_POLL: Duration = Duration::from_millis(5);
 /// Longest time between two looks at deadlines.
-const TURN: Duration = Duration::from_secs(1);
+const DEADLINE_POLL: Duration = Duration::from_secs(1);
 
 /// Bounds of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,10 +158,10 @@ pub fn serve<S: Site>(
     let mut server = Server { listener, connections: Vec::new(), site, limits };
     std::thread::Builder::new().name(name.into()).spawn(move || {
         loop {
-            if catch_unwind(AssertUnwindSafe(|| server.turn(TURN))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| server.turn(DEADLINE_POLL))).is_err() {
                 // One of the connections caused it.
                 server.connections.clear();
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(ACCEPT_PAUSE);
             }
         }
     })?;
@@ -189,7 +189,7 @@ impl<S: Site> Server<S> {
         }
         self.feed(now);
         let waiting = self.demand().requests > 0;
-        let readable = self.transfer(if busy || waiting { LOOK } else { wait });
+        let readable = self.transfer(if busy || waiting { RESULT_POLL } else { wait });
         if readable {
             self.accept();
         }
@@ -211,7 +211,7 @@ impl<S: Site> Server<S> {
             fds.extend(self.connections.iter().map(|c| PollFd::new(c.stream.as_fd(), c.wants())));
             let wait = PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX);
             if poll(&mut fds, wait).is_err() {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(ACCEPT_PAUSE);
             }
             fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect()
         };
@@ -306,7 +306,7 @@ impl<S: Site> Server<S> {
                 Err(_) => {
                     // Most likely no file descriptor is left: the connections make room.
                     self.connections.clear();
-                    std::thread::sleep(PAUSE);
+                    std::thread::sleep(ACCEPT_PAUSE);
                     return;
                 }
             }

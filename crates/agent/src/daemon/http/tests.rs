@@ -171,7 +171,7 @@ const STREAMS: Limits =
 
 /// A reader that pauses gets the newest event afterwards, and none of those between.
 #[test]
-fn a_stream_skips_what_its_reader_is_too_slow_for() {
+fn a_slow_reader_of_a_stream_skips_to_the_newest_event() {
     let number = Arc::new(AtomicU64::new(0));
     let (mut server, address) = server(Ticks(number.clone()), STREAMS);
     let mut stream = TcpStream::connect(address).unwrap();

@@ -9,9 +9,9 @@ use super::MAX_BYTES;
 use crate::daemon::files::{self, Links};
 
 /// Comment that begins a stored file; its path follows.
-const STORED: &str = "#:file ";
+const FILE_COMMENT: &str = "#:file ";
 /// Beginning of each line of a stored file.
-const LINE: &str = "#:|";
+const LINE_COMMENT: &str = "#:|";
 
 /// The files beside the main one.
 #[derive(Debug)]
@@ -33,10 +33,12 @@ impl Files {
         let mut stored: BTreeMap<PathBuf, String> = BTreeMap::new();
         let mut current: Option<(PathBuf, Vec<&str>)> = None;
         for line in text.split('\n') {
-            if let Some(path) = line.strip_prefix(STORED) {
+            if let Some(path) = line.strip_prefix(FILE_COMMENT) {
                 stored.extend(current.take().map(|(path, lines)| (path, lines.join("\n"))));
                 current = Some((PathBuf::from(path), Vec::new()));
-            } else if let (Some(rest), Some((_, lines))) = (line.strip_prefix(LINE), &mut current) {
+            } else if let (Some(rest), Some((_, lines))) =
+                (line.strip_prefix(LINE_COMMENT), &mut current)
+            {
                 lines.push(rest);
             }
         }
@@ -95,9 +97,9 @@ pub(super) fn bundle(main: &str, others: &[(PathBuf, String)]) -> String {
     let mut out = main.to_owned();
     for (path, text) in others {
         // Writing to a string cannot fail. A path with a newline was refused.
-        let _ = write!(out, "\n{STORED}{}", path.display());
+        let _ = write!(out, "\n{FILE_COMMENT}{}", path.display());
         for line in text.split('\n') {
-            let _ = write!(out, "\n{LINE}{line}");
+            let _ = write!(out, "\n{LINE_COMMENT}{line}");
         }
         out.push('\n');
     }

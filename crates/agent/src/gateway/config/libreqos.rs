@@ -61,7 +61,7 @@ pub(super) struct Circuits {
 pub(super) struct Tables {
     /// Full path of `devices`.
     pub file: String,
-    /// Its circuits; `None` without `[libreqos]`.
+    /// Circuits of the file; `None` without `[libreqos]`.
     pub circuits: Option<Circuits>,
     /// Path and text of every file.
     pub texts: Vec<(PathBuf, String)>,

@@ -9,13 +9,13 @@ use jiff::{Span, Timestamp};
 use fairmesh_units::BitRate;
 
 /// Place of the time-zone database.
-const DATABASE: &str = "/usr/share/zoneinfo";
+const TIME_ZONE_FOLDER: &str = "/usr/share/zoneinfo";
 /// Files with the machine's time zone: OpenWrt's POSIX string, and a compiled zone.
 const OF_MACHINE: [&str; 2] = ["/etc/TZ", "/etc/localtime"];
-/// 2020, s since 1970: an earlier time is that of a clock that is not set.
-const EARLIEST: u64 = 1_577_836_800;
+/// 2020 in seconds since 1970; a clock with an earlier time is not set.
+const EARLIEST_CLOCK: u64 = 1_577_836_800;
 /// Days after which a weekly schedule repeats, and one for a change of the clock.
-const DAYS: i64 = 8;
+const SEARCHED_DAYS: i64 = 8;
 
 /// A time zone.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,14 +41,14 @@ impl Zone {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '+');
         let in_database = name.chars().all(plain) && !name.starts_with('/') && !name.is_empty();
         if in_database
-            && let Ok(bytes) = std::fs::read(format!("{DATABASE}/{name}"))
+            && let Ok(bytes) = std::fs::read(format!("{TIME_ZONE_FOLDER}/{name}"))
             && let Ok(zone) = TimeZone::tzif(name, &bytes)
         {
             return Ok(found(zone));
         }
         match TimeZone::posix(name) {
             Ok(zone) => Ok(found(zone)),
-            Err(_) if in_database => Err(format!("\"{name}\" is not in {DATABASE}")),
+            Err(_) if in_database => Err(format!("\"{name}\" is not in {TIME_ZONE_FOLDER}")),
             Err(e) => Err(format!("\"{name}\": {e}")),
         }
     }
@@ -72,7 +72,7 @@ impl Zone {
 
     /// Returns the local time; `None`: the clock is not set.
     fn local(&self, wall: u64) -> Option<DateTime> {
-        let wall = i64::try_from(wall).ok().filter(|_| wall >= EARLIEST)?;
+        let wall = i64::try_from(wall).ok().filter(|_| wall >= EARLIEST_CLOCK)?;
         Some(self.zone.to_datetime(Timestamp::from_second(wall).ok()?))
     }
 
@@ -187,7 +187,7 @@ impl Schedule {
         let now = self.active(zone, wall);
         let today = zone.local(wall)?.date();
         let mut times: Vec<Timestamp> = Vec::new();
-        for day in -1..=DAYS {
+        for day in -1..=SEARCHED_DAYS {
             let Ok(date) = today.checked_add(Span::new().days(day)) else { continue };
             for time in self.windows.iter().flat_map(|w| [w.from, w.to]) {
                 // The later of a repeated time, and both sides of a skipped one.
@@ -196,7 +196,7 @@ impl Schedule {
             }
         }
         let at = Timestamp::from_second(i64::try_from(wall).ok()?).ok()?;
-        let last = at.checked_add(Span::new().hours(24 * DAYS)).ok()?;
+        let last = at.checked_add(Span::new().hours(24 * SEARCHED_DAYS)).ok()?;
         let changes = zone.zone.following(at).map(|t| t.timestamp());
         times.extend(changes.take_while(|t| *t <= last));
         let mut seconds: Vec<u64> =

@@ -18,7 +18,7 @@ const CONNECTIONS: &str = "/proc/net/nf_conntrack";
 /// Accounting of bytes in this table.
 const ACCOUNTING: &str = "/proc/sys/net/netfilter/nf_conntrack_acct";
 /// Files of dnsmasq's leases on OpenWrt and Debian.
-const LEASES: [&str; 2] = ["/tmp/dhcp.leases", "/var/lib/misc/dnsmasq.leases"];
+const LEASE_FILES: [&str; 2] = ["/tmp/dhcp.leases", "/var/lib/misc/dnsmasq.leases"];
 /// Part of a home's bytes from which one flow counts as a tunnel.
 const TUNNEL_RATIO: f64 = 0.8;
 /// Part from which a UDP flow without a tunnel's port counts as one.
@@ -30,7 +30,7 @@ const LARGE_PACKET: u64 = 700;
 /// Part of its bytes that each direction has at least: acknowledgements of a download.
 const BOTH_WAYS: u64 = 100;
 /// Least age of such a flow, in s, if the kernel shows it.
-const LONG: u64 = 600;
+const LONG_FLOW_AGE: u64 = 600;
 /// Least bytes of a home for a verdict.
 const MIN_HOME_BYTES: u64 = 10_000_000;
 /// Ports on which one UDP flow is ordinary: QUIC and DNS.
@@ -144,7 +144,7 @@ impl Flow {
     fn is_like_a_tunnel(&self) -> bool {
         let [there, back] = self.ways[..] else { return false };
         let (busy, other) = if there.1 >= back.1 { (there, back) } else { (back, there) };
-        self.age.is_none_or(|age| age >= LONG)
+        self.age.is_none_or(|age| age >= LONG_FLOW_AGE)
             && busy.1 >= LARGE_PACKET.saturating_mul(busy.0.max(1))
             && other.1.saturating_mul(BOTH_WAYS) >= busy.1
     }
@@ -333,7 +333,7 @@ fn tunnel_interfaces_in(
         );
         return finding(Verdict::Unknown, text);
     }
-    let text = format!("none of {all} tunnels of this machine ends at an address of a home");
+    let text = format!("no tunnel of this machine ends at an address of a home ({all} tunnels)");
     finding(Verdict::Fine, text)
 }
 
@@ -390,7 +390,7 @@ fn random_addresses(config: &Config) -> Finding {
     let words = ["-json", "neigh", "show", "dev", config.layout.mesh.name()];
     let table = command::run("ip", &words, &[], PROGRAM_TIMEOUT).ok();
     let table = table.filter(|out| out.status.success());
-    let texts = LEASES.iter().filter_map(|file| fs::read_to_string(file).ok());
+    let texts = LEASE_FILES.iter().filter_map(|file| fs::read_to_string(file).ok());
     let kept = SavedState::load(&mut Store::new(&config.state)).unwrap_or_default();
     random_finding(&Addresses {
         present: table.and_then(|out| neighbours(&String::from_utf8_lossy(&out.stdout))),

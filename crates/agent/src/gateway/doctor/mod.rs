@@ -155,8 +155,7 @@ fn merging(name: &str, on: Offloads) -> Finding {
         (Verdict::Fine, format!("{name} does not merge received packets"))
     } else if which.is_empty() {
         let text = format!(
-            "{name} does not merge received packets; {} only splits packets of this machine, and the kernel counts each \
-             part with its headers",
+            "{name} does not merge received packets; packets split by {} are counted with the headers of each part",
             late.join(" and ")
         );
         (Verdict::Fine, text)

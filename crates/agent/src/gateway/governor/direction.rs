@@ -11,9 +11,9 @@ use crate::gateway::signs::DirectionSigns;
 pub enum Fault {
     /// The sample did not contain it.
     Missing,
-    /// It decreased.
+    /// The counter decreased.
     Backwards,
-    /// It increased by more than the interface can have sent.
+    /// The counter increased by more than the interface can have sent.
     Absurd,
 }
 

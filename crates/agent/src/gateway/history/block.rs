@@ -11,10 +11,10 @@ use super::{DirectionUse, HomeUse, MeshUse, Period, Stamp, Usage};
 /// First bytes of a segment; they change with the format.
 pub(super) const MAGIC: &[u8; 8] = b"fmhist1\n";
 /// Bytes before the values: length, checksum of the rest, and the stamp with its own.
-pub(super) const HEAD: usize = 4 + 4 + STAMP;
-const STAMP: usize = 5 * 8 + 4;
+pub(super) const HEAD_BYTES: usize = 4 + 4 + STAMP_BYTES;
+const STAMP_BYTES: usize = 5 * 8 + 4;
 /// Largest block, bytes: 60,000 homes with long names take 16 MB.
-pub(super) const LARGEST: usize = 64 << 20;
+pub(super) const MAX_BLOCK: usize = 64 << 20;
 
 /// Most names of a segment.
 const MAX_WORDS: usize = 1 << 20;
@@ -94,12 +94,12 @@ impl Words {
 pub(super) fn frame(head: &[u8; 8]) -> Option<(usize, u32)> {
     let word = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
     let length = word(0) as usize;
-    (STAMP..=LARGEST).contains(&length).then(|| (length, word(4)))
+    (STAMP_BYTES..=MAX_BLOCK).contains(&length).then(|| (length, word(4)))
 }
 
 /// Reads the stamp at the start of a block's content; `None`: it is damaged.
 pub(super) fn stamp(content: &[u8]) -> Option<Stamp> {
-    let (numbers, sum) = content.get(..STAMP)?.split_at(STAMP - 4);
+    let (numbers, sum) = content.get(..STAMP_BYTES)?.split_at(STAMP_BYTES - 4);
     if crc32fast::hash(numbers).to_le_bytes() != sum {
         return None;
     }
@@ -123,7 +123,7 @@ pub(super) fn decode(content: &[u8], sum: u32, names: &mut Names) -> Option<(Per
         return None;
     }
     let stamp = stamp(content)?;
-    let values: Values = postcard::from_bytes(&content[STAMP..]).ok()?;
+    let values: Values = postcard::from_bytes(&content[STAMP_BYTES..]).ok()?;
     let first = values.first_word as usize;
     // A damaged block before this one had the words between.
     if first > MAX_WORDS {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{DirectionUse, Period, read};
 
 /// Most homes with curves.
-pub const MOST: usize = 2_000;
+pub const MAX_HOMES: usize = 2_000;
 
 /// Slots of the calendar; the last one is the present slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,7 +107,7 @@ impl Curves {
             .collect();
         for home in &period.homes {
             if !self.homes.contains_key(&home.name) {
-                if self.homes.len() >= MOST {
+                if self.homes.len() >= MAX_HOMES {
                     self.more = true;
                     continue;
                 }
@@ -270,8 +270,8 @@ mod tests {
             }
         }
         let mut curves = Curves::new(Grid::HOUR, NOON);
-        (0..MOST + 5).for_each(|i| curves.add(&period(NOON, 60, &format!("home {i}"))));
-        assert!(curves.more && curves.all().homes.len() == MOST);
+        (0..MAX_HOMES + 5).for_each(|i| curves.add(&period(NOON, 60, &format!("home {i}"))));
+        assert!(curves.more && curves.all().homes.len() == MAX_HOMES);
         let text = serde_json::to_string(&curves.all()).unwrap();
         assert!(text.len() < 2_000_000, "{} bytes", text.len());
     }

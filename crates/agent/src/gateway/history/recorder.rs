@@ -11,25 +11,25 @@ use crate::gateway::governor::{DirectionState, Governor, Limiter, Member, rates}
 use crate::gateway::verdict::{Carried, Demand, carried_level};
 
 /// Part of a period after which it may end: a sample may be a little early.
-const EARLY: (u64, u64) = (119, 120);
+const EARLY_END: (u64, u64) = (119, 120);
 /// Part of a limit from which a home counts as held by it.
-const HELD: f64 = 0.8;
+const HELD_FRACTION: f64 = 0.8;
 /// Part of the bound of `[[neighbour]]` from which it counts as reached.
 const AT_BOUND: f64 = 0.9;
 /// Traffic from which a limit of the control shows congestion.
 ///
 /// A part of the larger of the bound of `[[neighbour]]` and the largest traffic: several hops leave a sixth.
-const BUSY: f64 = 0.125;
+const CONGESTED_FRACTION: f64 = 0.125;
 /// Factor of the largest traffic per period: half after five days.
 const PEAK_DECAY: f64 = 0.9999;
 /// Time above the least round trip from which the mesh counts as congested.
-const DELAYED: Span = Span::from_millis(100);
+const CONGESTION_DELAY: Span = Span::from_millis(100);
 /// Age of an unanswered packet from which its data counts as waiting.
-const UNANSWERED: Span = Span::from_secs(2);
+const UNANSWERED_AGE: Span = Span::from_secs(2);
 /// Mean size of packets with data, bytes; acknowledgements and keepalives are smaller.
 const DATA_PACKET: u64 = 300;
 /// Difference of the clocks from which the calendar has jumped, in s.
-const JUMP: i128 = 5;
+const CLOCK_JUMP: i128 = 5;
 
 /// A finished period, and a jump of the clock in it.
 #[derive(Clone, PartialEq, Debug)]
@@ -114,7 +114,7 @@ impl Recorder {
     ///
     /// `run`: an identity that no other run has; `period`: length of the records.
     pub fn new(run: u64, now: Time, period: Span) -> Recorder {
-        let (part, whole) = EARLY;
+        let (part, whole) = EARLY_END;
         Recorder {
             run,
             length: Span::from_nanos(period.as_nanos() / whole * part),
@@ -176,14 +176,15 @@ impl Recorder {
                     tally.limits += u128::from(limit.0);
                     tally.limited += 1;
                     limits |= limiter == Limiter::Control;
-                    if limiter == Limiter::Control && rate as f64 >= HELD * limit.0 as f64 {
+                    if limiter == Limiter::Control && rate as f64 >= HELD_FRACTION * limit.0 as f64
+                    {
                         tally.held += 1;
                         held = true;
                     }
                 }
                 if let Some((_, trip)) = state.signs.trip(now) {
                     trips = true;
-                    delayed |= trip.median >= trip.base + DELAYED;
+                    delayed |= trip.median >= trip.base + CONGESTION_DELAY;
                     tally.trip = tally.trip.max(Some(trip.median));
                 }
                 tally.look(state);
@@ -191,12 +192,12 @@ impl Recorder {
         }
         if let Some(all) = governor.aggregate().wanted {
             limits = true;
-            held |= total as f64 >= HELD * all.0 as f64;
+            held |= total as f64 >= HELD_FRACTION * all.0 as f64;
         }
         self.peak = self.peak.max(total as f64);
         // A limit may be near the traffic of an idle mesh.
         let most = governor.bound().map_or(0.0, |b| b.0 as f64).max(self.peak);
-        held &= total as f64 >= BUSY * most;
+        held &= total as f64 >= CONGESTED_FRACTION * most;
         let at_bound = governor.bound_used().is_some_and(|used| used >= AT_BOUND);
         self.samples += 1;
         for (count, holds) in [
@@ -273,7 +274,7 @@ impl Recorder {
         let up = at.now.since(Time::ZERO) / Span::from_secs(1);
         let offset = i128::from(at.wall) - i128::from(up);
         let before = self.offset.replace(offset);
-        let jump = before.map(|before| offset - before).filter(|jump| jump.abs() > JUMP);
+        let jump = before.map(|before| offset - before).filter(|jump| jump.abs() > CLOCK_JUMP);
         let jump = jump.map(|jump| i64::try_from(jump).unwrap_or(i64::MAX));
         let stamp = Stamp { run: self.run, up, wall: at.wall, first: 0, last: 0 };
         Recorded { period: Period { stamp, end: at.wall, mesh, homes }, jump }
@@ -305,7 +306,7 @@ impl Tally {
         self.queued += u32::from(state.meter.backlog > 0 || moved.drops > 0);
         self.read += u32::from(state.signs.awaited.is_some());
         let waits = state.signs.awaited.is_some_and(|bytes| bytes > 0)
-            || state.signs.oldest.is_some_and(|age| age >= UNANSWERED);
+            || state.signs.oldest.is_some_and(|age| age >= UNANSWERED_AGE);
         self.unacknowledged += u32::from(waits);
     }
 

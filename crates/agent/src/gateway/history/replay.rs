@@ -6,7 +6,7 @@
 //!
 //! | | least | most |
 //! |---|---|---|
-//! | airtime | [`COSTLY`] times as much for a byte of a starved home | the same for all bytes |
+//! | airtime | [`STARVED_AIRTIME_FACTOR`] times as much for a byte of a starved home | the same for all bytes |
 //! | other homes | those with data in most of the minute send up to their limits | none carries more than was recorded |
 //! | starved homes | what the others leave, and not less than was recorded | up to limits of the control first |
 //!
@@ -29,13 +29,13 @@ use crate::gateway::governor::{ClassIds, Governor, Limiter, direction_name};
 /// Airtime of a starved home's byte in the less favourable case, over that of another.
 ///
 /// Several hops leave a sixth of the capacity.
-const COSTLY: f64 = 6.0;
+const STARVED_AIRTIME_FACTOR: f64 = 6.0;
 /// Bytes of the link's header that the governor subtracts from each packet.
 const HEADER: u64 = 14;
 /// Packets of data, and of pure acknowledgements, in IP bytes.
-const PACKET: [f64; 2] = [1500.0, 60.0];
+const PACKET_BYTES: [f64; 2] = [1500.0, 60.0];
 /// Least time between two samples.
-const SHORTEST: Span = Span::from_millis(100);
+const MIN_SAMPLE_INTERVAL: Span = Span::from_millis(100);
 /// Most minutes of homes in a replay: 30 homes for a year.
 const MOST_WORK: u64 = 20_000_000;
 /// Result of a replay.
@@ -160,7 +160,7 @@ impl Mesh {
         let mut bits = vec![0.0; loads.len()];
         self.governor.keep_time(self.now, wall);
         while self.now < end {
-            let next = self.governor.next_sample().max(self.now + SHORTEST).min(end);
+            let next = self.governor.next_sample().max(self.now + MIN_SAMPLE_INTERVAL).min(end);
             let passed = next.since(self.now).as_secs_f64();
             for (i, rate) in self.rates(loads, airtime).into_iter().enumerate() {
                 let load = &loads[i];
@@ -225,7 +225,9 @@ pub fn replay(config: &Config, folder: &Path, since: u64, until: u64) -> io::Res
     let alone = alone(config, names);
     let governor = || Governor::new(&alone, ClassIds::default(), Time::ZERO);
     let (mut least, mut most) = match (governor(), governor()) {
-        (Ok(least), Ok(most)) => (Mesh::new(least, COSTLY, true), Mesh::new(most, 1.0, false)),
+        (Ok(least), Ok(most)) => {
+            (Mesh::new(least, STARVED_AIRTIME_FACTOR, true), Mesh::new(most, 1.0, false))
+        }
         (Err(e), _) | (_, Err(e)) => {
             return Ok(nothing(periods()?, format!("the control does not start: {e}")));
         }
@@ -331,7 +333,7 @@ fn loads(period: &Period, places: &BTreeMap<String, usize>) -> Vec<Load> {
                 at,
                 d,
                 rate: 8.0 * usage.bytes as f64 / f64::from(seconds.max(1)),
-                packet: PACKET[usize::from(usage.active == 0)],
+                packet: PACKET_BYTES[usize::from(usage.active == 0)],
                 open: is_most(usage.active, seconds),
                 starved: usage.starved > 0,
             }

@@ -108,7 +108,7 @@ fn simulated_rates_under_the_control_are_within_the_replay() {
 }
 
 #[test]
-fn a_plan_alone_leaves_what_it_takes() {
+fn a_plan_alone_leaves_the_rest_to_other_homes() {
     // `middle` and `far` may have 500 kbit/s; `near` has no plan, so it may take what `middle` has to leave.
     let free = replayed(&config("fifo", "[plan.p]\ndown = \"500 kbit/s\""), congested());
     let near = of(&free, "near");
@@ -125,7 +125,7 @@ fn a_plan_alone_leaves_what_it_takes() {
 }
 
 #[test]
-fn what_minutes_do_not_have_is_not_replayed() {
+fn controls_that_need_samples_are_not_replayed() {
     let plan = "[plan.p]\nfair_down = \"1 Mbit/s\"\nfair_up = \"1 Mbit/s\"";
     for (control, reason) in [
         ("rtt", "rtt needs the round trips of each sample, which minutes do not have"),
@@ -161,7 +161,7 @@ proptest::proptest! {
         }
         let config = Config::parse("t", &text).unwrap();
         let governor = Governor::new(&config, ClassIds::default(), Time::ZERO).unwrap();
-        let mesh = Mesh::new(governor, if costly { COSTLY } else { 1.0 }, costly);
+        let mesh = Mesh::new(governor, if costly { STARVED_AIRTIME_FACTOR } else { 1.0 }, costly);
         let loads: Vec<Load> = homes
             .iter()
             .enumerate()

@@ -87,7 +87,7 @@ impl Segment {
     /// Reads the next stamp and skips its values; the inner `None` is a damaged one.
     pub fn next_stamp(&mut self) -> Option<Option<Stamp>> {
         let (length, _) = self.frame()?;
-        let mut stamp = [0; block::HEAD - 8];
+        let mut stamp = [0; block::HEAD_BYTES - 8];
         self.file.read_exact(&mut stamp).ok()?;
         self.file.seek_relative((length - stamp.len()) as i64).ok()?;
         self.good += 8 + length as u64;

@@ -12,9 +12,9 @@ use super::ring::Ring;
 use super::{HistorySettings, Period};
 
 /// Minutes that may wait for the disk; further ones are lost.
-const WAITING: usize = 4;
+const MAX_WAITING_MINUTES: usize = 4;
 /// Longest wait for the last record at the end of the daemon.
-const LAST: Duration = Duration::from_secs(1);
+const FINAL_WAIT: Duration = Duration::from_secs(1);
 
 /// State of the history.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
@@ -113,7 +113,7 @@ impl HistoryWriter {
             return None;
         }
         let (mut writer, report) = HistoryWriter::parts(settings);
-        let (send, receive) = mpsc::sync_channel::<Period>(WAITING);
+        let (send, receive) = mpsc::sync_channel::<Period>(MAX_WAITING_MINUTES);
         let thread = std::thread::Builder::new().name("history".into()).spawn(move || {
             let opened = writer.open().map(|_| ());
             if let Err(e) = opened {
@@ -167,7 +167,7 @@ impl HistoryWriter {
         let Some((send, thread)) = thread.take() else { return };
         drop(send);
         let start = Instant::now();
-        while !thread.is_finished() && start.elapsed() < LAST {
+        while !thread.is_finished() && start.elapsed() < FINAL_WAIT {
             std::thread::sleep(Duration::from_millis(5));
         }
     }

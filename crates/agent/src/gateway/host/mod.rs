@@ -635,7 +635,7 @@ impl<P: Shaper> Host<P> {
         self.relaid = None;
         self.note(Level::Info, "config.reloaded", || {
             let listed = config.subscribers.iter().filter(|s| s.name != UNMAPPED).count();
-            format!("{listed} subscribers in the file, {}", config.mode.name())
+            format!("{listed} subscribers in the file, mode {}", config.mode.name())
         });
         Ok(())
     }

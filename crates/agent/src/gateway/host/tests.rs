@@ -564,7 +564,7 @@ proptest! {
     ///
     /// Limits apply only while the daemon runs and applies, and after a time without faults it runs again.
     #[test]
-    fn whatever_happens_it_recovers(
+    fn limits_return_after_any_sequence_of_faults(
         control in prop::sample::select(vec![
             "pfrc", "pfrc+bursts", "pfrc+constrained", "pfrc+exponential", "arc-fq", "arc-fq+exponential", "fifo",
         ]),

@@ -22,7 +22,7 @@ use self::model::{Home, Model};
 use self::past::Past;
 use self::report::{Event, PageReport};
 use self::token::{TokenError, Tokens};
-use self::verdict::{PAUSE, Tracker};
+use self::verdict::{PAUSE_RATE, Tracker};
 use crate::daemon::endpoint::Endpoint;
 use crate::daemon::http::{Answer, Body, Demand, Limits, Request, Response, Site, Status};
 use crate::daemon::runtime::{Caller, Server};
@@ -34,15 +34,15 @@ use crate::gateway::report::{SubscriberReport, why_text};
 use crate::gateway::request::{OverrideRate, Request as Ask};
 
 /// Interval of looks while a page is open.
-const LIVE: Duration = Duration::from_secs(2);
+const LIVE_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval of looks without readers: for the verdicts over a minute.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 /// Multiple of the time of a look that passes before the next one.
 const SHARE_OF_TIME: u32 = 50;
 /// Longest time between two looks.
-const LONGEST: Duration = Duration::from_secs(20);
+const MAX_INTERVAL: Duration = Duration::from_secs(20);
 /// Longest time in which the daemon has to answer.
-const PATIENCE: Duration = Duration::from_secs(9);
+const DAEMON_TIMEOUT: Duration = Duration::from_secs(9);
 /// Longest time between two events of a stream.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
@@ -262,7 +262,7 @@ impl Page {
         let action: Action = serde_json::from_slice(&request.body)
             .map_err(|e| (Status::BadRequest, format!("not an override: {e}")))?;
         let rate = match (action.action, action.bits_per_second) {
-            (Kind::Pause, None) => OverrideRate::Limit(PAUSE),
+            (Kind::Pause, None) => OverrideRate::Limit(PAUSE_RATE),
             (Kind::Boost, None) => OverrideRate::Unlimited,
             (Kind::Clear, None) => OverrideRate::Clear,
             (Kind::Limit, Some(rate)) => OverrideRate::Limit(rate),
@@ -282,7 +282,7 @@ impl Page {
         pending: &mut Option<Waiting>,
     ) -> Option<Result<serde_json::Value, String>> {
         let Some(Waiting::Daemon(question)) = pending else { return None };
-        let late = now.duration_since(question.since) >= PATIENCE;
+        let late = now.duration_since(question.since) >= DAEMON_TIMEOUT;
         let result = match question.reply.try_recv() {
             Ok(Reply::Ok(value)) => Ok(value),
             Ok(Reply::Refused(refusal)) => Err(refusal.message),
@@ -364,7 +364,8 @@ impl Page {
     /// Returns the time between two looks.
     fn interval(&self, live: bool) -> Duration {
         let took = self.fetched.map_or(Duration::ZERO, |(_, took)| took);
-        (if live { LIVE } else { IDLE }).max((took * SHARE_OF_TIME).min(LONGEST))
+        (if live { LIVE_INTERVAL } else { IDLE_INTERVAL })
+            .max((took * SHARE_OF_TIME).min(MAX_INTERVAL))
     }
 }
 
@@ -395,7 +396,7 @@ impl Site for Page {
                 self.fetching = None;
                 self.take(now, reply);
             }
-            Err(TryRecvError::Empty) if took < PATIENCE => return true,
+            Err(TryRecvError::Empty) if took < DAEMON_TIMEOUT => return true,
             Err(_) => (self.fetching, self.failed) = (None, true),
         }
         false

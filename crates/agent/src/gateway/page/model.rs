@@ -12,9 +12,9 @@ use crate::gateway::sources::Paths;
 /// Part of its limit from which a rate counts as bounded by it.
 const AT_LIMIT: f64 = 0.8;
 /// Part of its limit from which a rate is above it.
-const ABOVE: f64 = 1.25;
+const ABOVE_LIMIT_FACTOR: f64 = 1.25;
 /// Most homes that a sentence names.
-const NAMED: usize = 3;
+const MAX_NAMED_HOMES: usize = 3;
 
 /// A piece of text; with `home` it leads to that home, with `class` it is coloured.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
@@ -161,7 +161,7 @@ pub(super) fn span(seconds: f64) -> String {
 /// Lists homes by name, each a link; the rest is a number.
 fn names(all: &[&Home]) -> Vec<Piece> {
     let mut out = Vec::new();
-    let shown = if all.len() > NAMED + 1 { NAMED } else { all.len() };
+    let shown = if all.len() > MAX_NAMED_HOMES + 1 { MAX_NAMED_HOMES } else { all.len() };
     for (i, home) in all.iter().take(shown).enumerate() {
         let last = i + 1 == all.len();
         out.extend((i > 0).then(|| plain(if last { " and " } else { ", " })));
@@ -259,7 +259,9 @@ fn reason(state: State, d: &Direction, bound: &str, until: Option<f64>, way: &st
             "Carries {of_share} of its share of {share} {way}, held by its limit of {}{not_set}.",
             limit()
         ),
-        (_, "control") if !d.enforced && part(d, d.limit).is_some_and(|p| p > ABOVE) => {
+        (_, "control")
+            if !d.enforced && part(d, d.limit).is_some_and(|p| p > ABOVE_LIMIT_FACTOR) =>
+        {
             format!("Carries more than its share of {}; no limit is in force.", limit())
         }
         (_, "plan") => format!("Uses all of its plan ({}).", limit()),
@@ -366,7 +368,7 @@ fn facts(status: &Status, homes: &[Home], tracker: &Tracker) -> Vec<Fact> {
     fact("Now", vec![plain(now)]);
     let troubled: Vec<&Home> = homes.iter().filter(|h| h.state <= State::Low).collect();
     let mut attention = Vec::new();
-    for (i, home) in troubled.iter().take(NAMED).enumerate() {
+    for (i, home) in troubled.iter().take(MAX_NAMED_HOMES).enumerate() {
         attention.extend((i > 0).then(|| plain(" ")));
         attention.push(Piece {
             text: home.name.clone(),
@@ -375,8 +377,8 @@ fn facts(status: &Status, homes: &[Home], tracker: &Tracker) -> Vec<Fact> {
         });
         attention.push(plain(format!(": {}", home.reason)));
     }
-    if troubled.len() > NAMED {
-        attention.push(plain(format!(" {} more.", troubled.len() - NAMED)));
+    if troubled.len() > MAX_NAMED_HOMES {
+        attention.push(plain(format!(" {} more.", troubled.len() - MAX_NAMED_HOMES)));
     }
     fact("Attention", attention);
     let mut faults: Vec<String> = status.faults.clone();

@@ -10,13 +10,13 @@ use crate::daemon::http::Body;
 use crate::gateway::history::{Curves, Grid, HistorySettings};
 
 /// Least times between two readings: of the hour, and of the week.
-const AGES: [Duration; 2] = [Duration::from_secs(20), Duration::from_secs(300)];
+const MIN_READ_INTERVALS: [Duration; 2] = [Duration::from_secs(20), Duration::from_secs(300)];
 /// Multiple of the time of a reading that passes before the next one.
 const SHARE_OF_TIME: u32 = 20;
 /// Longest wait of a request for a reading.
-const PATIENCE: Duration = Duration::from_secs(8);
+const READ_TIMEOUT: Duration = Duration::from_secs(8);
 /// Age at which curves leave the memory.
-const FORGOTTEN: Duration = Duration::from_secs(900);
+const CURVES_LIFETIME: Duration = Duration::from_secs(900);
 
 /// Result of a reading, or the reason that there is none.
 type Outcome = Result<Arc<Curves>, String>;
@@ -77,7 +77,7 @@ impl Span {
     }
 
     fn forget(&mut self, now: Instant) {
-        if self.last.as_ref().is_some_and(|l| now.duration_since(l.0) >= FORGOTTEN) {
+        if self.last.as_ref().is_some_and(|l| now.duration_since(l.0) >= CURVES_LIFETIME) {
             self.last = None;
         }
     }
@@ -86,7 +86,7 @@ impl Span {
 impl Past {
     /// Returns the reader of a history.
     pub fn new(settings: HistorySettings) -> Past {
-        let [hour, week] = AGES;
+        let [hour, week] = MIN_READ_INTERVALS;
         let (hour, week) = (Span::new(Grid::HOUR, hour), Span::new(Grid::WEEK, week));
         Past { settings, hour, week, all: None }
     }
@@ -106,7 +106,7 @@ impl Past {
         asked: Instant,
         home: Option<&str>,
     ) -> Option<Result<Body, String>> {
-        let late = now.duration_since(asked) >= PATIENCE;
+        let late = now.duration_since(asked) >= READ_TIMEOUT;
         let busy = || late.then(|| Err("the history is being read; try again".to_owned()));
         let hour = match self.hour.get(now, wall, &self.settings) {
             None => return busy(),

@@ -192,7 +192,7 @@ fn streams_send_the_whole_once_and_then_the_changes() {
     // One home changes, one goes, and there is an event.
     let events = json!([{ "at": 3.0, "code": "override.set", "level": "info", "text": "x" }]);
     daemon.publish(&status(vec![home("a", 7_000)]), 20.0, events);
-    ask(&mut page, now + LIVE, &get("/api/state"));
+    ask(&mut page, now + LIVE_INTERVAL, &get("/api/state"));
     let change = text(page.event(Some(1))).unwrap();
     let data: Value = serde_json::from_str(change.lines().last().unwrap_or_default().trim())
         .unwrap_or_else(|_| {
@@ -204,9 +204,9 @@ fn streams_send_the_whole_once_and_then_the_changes() {
     assert_eq!(data["events"][0]["code"], "override.set");
     assert!(text(page.event(None)).unwrap().contains("event: whole"));
     // Nothing changes: no event, until the heartbeat.
-    ask(&mut page, now + 2 * LIVE, &get("/api/state"));
+    ask(&mut page, now + 2 * LIVE_INTERVAL, &get("/api/state"));
     assert!(page.event(Some(2)).is_none());
-    ask(&mut page, now + LIVE + HEARTBEAT, &get("/api/state"));
+    ask(&mut page, now + LIVE_INTERVAL + HEARTBEAT, &get("/api/state"));
     assert!(page.event(Some(2)).is_some());
     // A reader that missed one gets the whole.
     assert!(text(page.event(Some(1))).unwrap().contains("event: whole"));
@@ -219,8 +219,8 @@ fn looks_cost_the_loop_little() {
     ask(&mut page, now, &get("/api/state"));
     let idle = Demand::default();
     let live = Demand { requests: 0, streams: 1 };
-    assert!(!page.wants(now + LIVE, idle) && page.wants(now + LIVE, live));
-    assert!(page.wants(now + IDLE, idle));
+    assert!(!page.wants(now + LIVE_INTERVAL, idle) && page.wants(now + LIVE_INTERVAL, live));
+    assert!(page.wants(now + IDLE_INTERVAL, idle));
     page.fetched = Some((now, Duration::from_secs(1)));
     assert!(!page.wants(now + Duration::from_secs(19), live));
     assert!(page.wants(now + Duration::from_secs(20), live));
@@ -274,7 +274,7 @@ fn overrides_need_the_token_of_the_file() {
         rate,
         seconds,
     };
-    let first = expected(OverrideRate::Limit(PAUSE), &[], 3600.0);
+    let first = expected(OverrideRate::Limit(PAUSE_RATE), &[], 3600.0);
     assert_eq!(seen, [first, expected(OverrideRate::Unlimited, &["down"], 60.0)]);
     let nowhere = BODY.replace("\"a\"", "\"nowhere\"");
     assert!(ask(&mut page, now, &post(TOKEN, "", &nowhere)).contains("no subscriber"));

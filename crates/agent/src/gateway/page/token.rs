@@ -10,13 +10,13 @@ use sha2::{Digest, Sha256};
 use crate::daemon::files::{self, Links};
 
 /// Largest token file, in bytes.
-const LARGEST: u64 = 4096;
+const MAX_FILE_BYTES: u64 = 4096;
 /// Least characters of a token.
-const LEAST: usize = 16;
+const MIN_TOKEN_LENGTH: usize = 16;
 /// Wrong tokens after which all are refused for a time.
-const WRONG: u32 = 5;
-/// Time of this refusal.
-const LOCKED: Duration = Duration::from_secs(60);
+const MAX_WRONG_TOKENS: u32 = 5;
+/// Time for which all tokens are then refused.
+const LOCK_TIME: Duration = Duration::from_secs(60);
 
 /// Reason why a token is not accepted.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,7 @@ pub enum TokenError {
         mode: u32,
     },
     /// The file has no token.
-    #[error("page.token_file: {}: no token; expected one line of at least {LEAST} characters", .0.display())]
+    #[error("page.token_file: {}: no token; expected one line of at least {MIN_TOKEN_LENGTH} characters", .0.display())]
     Empty(PathBuf),
     /// The token is wrong.
     #[error("not the token of this gateway")]
@@ -64,7 +64,7 @@ pub fn read(configured: &Path) -> Result<String, TokenError> {
     let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     let path = located(configured, credentials);
     let file = |problem| TokenError::File { path: path.clone(), problem };
-    let text = files::read_text(&path, LARGEST, Links::Follow).map_err(file)?;
+    let text = files::read_text(&path, MAX_FILE_BYTES, Links::Follow).map_err(file)?;
     let meta = std::fs::metadata(&path).map_err(file)?;
     // A service manager's credential is readable for its user by an access list, which appears as its group's
     // permission.
@@ -73,7 +73,7 @@ pub fn read(configured: &Path) -> Result<String, TokenError> {
         return Err(TokenError::Mode { path, mode });
     }
     let token = text.trim();
-    if token.chars().count() < LEAST || token.contains('\n') {
+    if token.chars().count() < MIN_TOKEN_LENGTH || token.contains('\n') {
         return Err(TokenError::Empty(path));
     }
     Ok(token.to_owned())
@@ -110,10 +110,10 @@ impl Tokens {
     /// Returns an error if the token is wrong, or none is right.
     pub fn check(&mut self, now: Instant, given: &str) -> Result<(), TokenError> {
         let file = self.file.as_ref().ok_or(TokenError::None)?;
-        if self.since.is_some_and(|since| now.duration_since(since) >= LOCKED) {
+        if self.since.is_some_and(|since| now.duration_since(since) >= LOCK_TIME) {
             (self.wrong, self.since) = (0, None);
         }
-        if self.wrong >= WRONG {
+        if self.wrong >= MAX_WRONG_TOKENS {
             return Err(TokenError::Locked);
         }
         let right = read(file)?;
@@ -129,7 +129,7 @@ impl Tokens {
 
     /// True if the last wrong token has locked the check.
     pub fn just_locked(&self) -> bool {
-        self.wrong == WRONG
+        self.wrong == MAX_WRONG_TOKENS
     }
 }
 
@@ -155,12 +155,12 @@ mod tests {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(text(tokens.check(now, "0123456789abcdef")).contains("run `chmod 0600"));
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        for _ in 0..WRONG {
+        for _ in 0..MAX_WRONG_TOKENS {
             assert!(matches!(tokens.check(now, "0123456789abcdeX"), Err(TokenError::Wrong)));
         }
         assert!(tokens.just_locked());
         assert!(matches!(tokens.check(now, "0123456789abcdef"), Err(TokenError::Locked)));
-        assert!(tokens.check(now + LOCKED, "0123456789abcdef").is_ok());
+        assert!(tokens.check(now + LOCK_TIME, "0123456789abcdef").is_ok());
         assert!(matches!(Tokens::new(None).check(now, ""), Err(TokenError::None)));
     }
 }

@@ -4,37 +4,37 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::gateway::config::UNMAPPED;
 use crate::gateway::report::{DirectionReport, Status, SubscriberReport};
-use crate::gateway::verdict::{Carried, Demand, STARVED, carried_level};
+use crate::gateway::verdict::{Carried, Demand, STARVATION_FRACTION, carried_level};
 
 /// Samples by which the demand of a home is judged.
-const WINDOW: usize = 6;
+const DEMAND_SAMPLES: usize = 6;
 /// Least samples for a judgement.
-const LEAST: usize = 3;
+const MIN_SAMPLES: usize = 3;
 /// Fractions of its share below which a home with demand is `low`, and `short`.
-const LOW: f64 = 0.5;
-const SHORT: f64 = 0.8;
+const LOW_FRACTION: f64 = 0.5;
+const SHORT_FRACTION: f64 = 0.8;
 /// Rate below which a home is idle, in bit/s.
-const IDLE: u64 = 1_000;
+const IDLE_RATE: u64 = 1_000;
 /// Largest limit of an override that is a pause, in bit/s.
-pub const PAUSE: u64 = 8_000;
+pub const PAUSE_RATE: u64 = 8_000;
 
 /// State of a home.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It asks for more and carries less than a tenth of its share.
+    /// The home asks for more and carries less than a tenth of its share.
     Starving,
-    /// It asks for more and carries less than half of its share.
+    /// The home asks for more and carries less than half of its share.
     Low,
-    /// It asks for more and carries less than four fifths of its share.
+    /// The home asks for more and carries less than four fifths of its share.
     Short,
     /// An override holds it at a very low rate.
     Paused,
     /// An override lifts its limit.
     Boosted,
-    /// It carries its share, or what it asks for.
+    /// The home carries its share, or its demand.
     Served,
-    /// It has no traffic.
+    /// The home has no traffic.
     Idle,
 }
 
@@ -68,7 +68,7 @@ fn asks(d: &DirectionReport) -> Demand {
         _ if d.backlog_bytes > 0 => Demand::Confirmed,
         Some(0) => Demand::Met,
         Some(_) => Demand::Confirmed,
-        None if d.rate_bits_per_second.is_some_and(|r| r >= IDLE) => Demand::Continuous,
+        None if d.rate_bits_per_second.is_some_and(|r| r >= IDLE_RATE) => Demand::Continuous,
         None => Demand::Met,
     }
 }
@@ -92,7 +92,7 @@ impl Tracker {
             let home = self.homes.entry(s.name.clone()).or_default();
             for (d, seen) in s.directions.iter().zip(&mut home.asks) {
                 seen.push_back(asks(d));
-                if seen.len() > WINDOW {
+                if seen.len() > DEMAND_SAMPLES {
                     seen.pop_front();
                 }
             }
@@ -101,7 +101,7 @@ impl Tracker {
 
     /// True once there are enough samples for a judgement.
     pub fn knows(&self) -> bool {
-        self.homes.values().any(|h| h.asks[0].len() >= LEAST)
+        self.homes.values().any(|h| h.asks[0].len() >= MIN_SAMPLES)
     }
 
     /// True if a home had at least this demand at most of the last samples.
@@ -109,7 +109,7 @@ impl Tracker {
         self.homes.get(name).is_some_and(|h| {
             let seen = &h.asks[d];
             let asked = seen.iter().filter(|a| **a >= least).count();
-            seen.len() >= LEAST && 2 * asked > seen.len()
+            seen.len() >= MIN_SAMPLES && 2 * asked > seen.len()
         })
     }
 
@@ -133,7 +133,7 @@ impl Tracker {
             let share = levels[d].map(|l| carried(s.weight, w, Demand::Met).due(l));
             let asks = self.demands(&s.name, d, Demand::Confirmed);
             let state = match (w.limited_by.as_str(), w.meant_bits_per_second) {
-                ("override", Some(limit)) if limit <= PAUSE => State::Paused,
+                ("override", Some(limit)) if limit <= PAUSE_RATE => State::Paused,
                 ("override", None) => State::Boosted,
                 _ => state(w.rate_bits_per_second, share.filter(|_| asks)),
             };
@@ -156,10 +156,10 @@ fn carried(weight: f64, w: &DirectionReport, demand: Demand) -> Carried {
 fn state(rate: Option<u64>, share: Option<f64>) -> State {
     let Some(rate) = rate else { return State::Idle };
     match share.filter(|s| *s > 0.0).map(|share| rate as f64 / share) {
-        Some(part) if part < STARVED => State::Starving,
-        Some(part) if part < LOW => State::Low,
-        Some(part) if part < SHORT => State::Short,
-        None if rate < IDLE => State::Idle,
+        Some(part) if part < STARVATION_FRACTION => State::Starving,
+        Some(part) if part < LOW_FRACTION => State::Low,
+        Some(part) if part < SHORT_FRACTION => State::Short,
+        None if rate < IDLE_RATE => State::Idle,
         _ => State::Served,
     }
 }
@@ -230,7 +230,7 @@ mod tests {
     fn overrides_are_states_of_their_own() {
         let mut paused = home("a", 0);
         for w in &mut paused.directions {
-            (w.limited_by, w.meant_bits_per_second) = ("override".into(), Some(PAUSE));
+            (w.limited_by, w.meant_bits_per_second) = ("override".into(), Some(PAUSE_RATE));
         }
         let mut boosted = home("b", 5_000_000);
         for w in &mut boosted.directions {

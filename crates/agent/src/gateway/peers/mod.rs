@@ -42,23 +42,23 @@ const SECOND: Span = Span::from_secs(1);
 /// Reason why a datagram was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// Its address belongs to no peer.
+    /// The sender's address belongs to no peer.
     Stranger,
-    /// Its format is invalid.
+    /// The format is invalid.
     Malformed,
-    /// It is of another version.
+    /// The datagram is of another version.
     Version,
-    /// Its tag is wrong: made without the key, or modified in transit.
+    /// The tag is wrong: made without the key, or modified in transit.
     Tag,
-    /// It has the number of this gateway, or of another active peer.
+    /// The datagram has the number of this gateway, or of another active peer.
     Number,
-    /// It is of a start without proof of freshness: the first of every start, or a replayed one.
+    /// The sender's start has no proof of freshness: the first of every start, or a replayed one.
     Unproved,
-    /// It is not newer than the sender's last accepted one.
+    /// The datagram is not newer than the sender's last accepted one.
     Replayed,
-    /// It was in transit for more than two [`CHALLENGE`] periods.
+    /// The datagram was in transit for more than two [`CHALLENGE`] periods.
     Late,
-    /// It exceeds the largest rate of a peer.
+    /// The datagram exceeds the largest rate of a peer.
     Flood,
 }
 
@@ -166,7 +166,7 @@ pub enum Change {
     Restarted(u32, SocketAddr),
     /// A peer has timed out.
     TimedOut(u32, SocketAddr),
-    /// Its datagrams are refused for a cause that an operator can repair.
+    /// Datagrams of the peer are refused for a cause that an operator can repair.
     Refused(SocketAddr, Cause),
     /// Nothing can be sent to it.
     Unsent(SocketAddr, SendProblem),

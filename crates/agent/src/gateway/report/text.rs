@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn status_says_when_an_override_ends_and_what_limits_which_way() {
+    fn status_shows_the_end_of_an_override_and_the_limit_of_each_direction() {
         let one = |name: &str, down, up| SubscriberReport {
             name: name.to_owned(),
             class: 1,

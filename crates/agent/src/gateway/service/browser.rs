@@ -51,6 +51,8 @@ fn draw_map(folder: &std::path::Path, homes: usize) {
 }
 
 fn config(folder: &std::path::Path, homes: usize, mode: &str, token: Option<&str>) -> String {
+    // The picture of docs/gateway-page.md has ordinary names.
+    let hostile = std::env::var_os("FAIRMESH_PAGE_PLAIN").is_none();
     let at = folder.display();
     let discover = if map(folder).exists() {
         format!("[discover]\nnetjson = \"{}\"\n", map(folder).display())
@@ -66,7 +68,7 @@ fn config(folder: &std::path::Path, homes: usize, mode: &str, token: Option<&str
     );
     for i in 0..homes {
         let name = match i {
-            3 => toml_text(HOSTILE),
+            3 if hostile => toml_text(HOSTILE),
             _ => format!(
                 "\"{} {}\"",
                 ["Hill", "Mill", "Barn", "Brook", "Yard", "Farm"][i % 6],
@@ -193,11 +195,12 @@ fn serve_for_a_browser() {
         (0..homes).for_each(|i| b.demand(i, loads(i, round)));
         b.pass(Span::from_secs(1));
     };
-    (0..200).for_each(|round| pass(&mut b, &mut talks, round));
+    let before = of("SECONDS").map_or(200, |n| n.parse().unwrap());
+    (0..before).for_each(|round| pass(&mut b, &mut talks, round));
     println!("page at http://{address}/");
     std::io::stdout().flush().unwrap();
     let end = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
-    let mut round = 200;
+    let mut round = before;
     while !end.is_finished() {
         let until = std::time::Instant::now() + Duration::from_millis(500);
         while let Some(left) = until.checked_duration_since(std::time::Instant::now()) {

@@ -498,7 +498,7 @@ fn trouble_with_others(b: &mut Bench, random: &mut Stream, folder: &Path, ports:
     }
 }
 
-/// The same with `rtt` at two connected gateways, and TCP headers: ten hours in the tests.
+/// A long run with `rtt` at two connected gateways and TCP headers: ten hours in the tests.
 #[test]
 fn nothing_grows_with_signs_and_peers() {
     if !alone("nothing_grows_with_signs_and_peers") {

@@ -225,8 +225,8 @@ impl Reader {
     }
 
     /// True if a class does not reply to probes, so that they pause.
-    pub fn is_silent(&self, class: u16) -> bool {
-        self.probes.is_silent(class.into())
+    pub fn is_unresponsive(&self, class: u16) -> bool {
+        self.probes.is_unresponsive(class.into())
     }
 
     /// Returns the classes that ceased to reply since the last call, with the last address tried.
@@ -357,7 +357,7 @@ impl Reader {
         let connections = self.homes.values().map(|h| h.connections.len()).sum();
         let (packets, lost) = (self.packets, self.lost_packets);
         let [sent, answered] = self.probes.counts();
-        let silent = self.probes.silent();
+        let silent = self.probes.unresponsive();
         let probes = Some(ProbesReport { sent, answered, silent, problem: None });
         SignsReport { packets, lost, connections, probes, ..SignsReport::default() }
     }

@@ -80,7 +80,7 @@ fn awaited(reader: &Reader, now: Time) -> [Option<u64>; 2] {
 }
 
 #[test]
-fn a_download_awaits_what_is_not_acknowledged_also_where_numbers_begin_again() {
+fn a_download_awaits_unacknowledged_data_across_a_sequence_number_wrap() {
     for server in [5000, u32::MAX - 1500] {
         let (mut reader, c) = (reader(), ends(40_000));
         assert_eq!(reader.read(at(0), 1), None);
@@ -290,7 +290,7 @@ proptest! {
 
     /// Any received headers leave memory within its bounds and counts right.
     #[test]
-    fn what_it_keeps_is_bounded(headers in proptest::collection::vec(
+    fn memory_is_bounded(headers in proptest::collection::vec(
         (any::<bool>(), 0u16..300, any::<u32>(), any::<u32>(), 0u8..16, 0u32..70_000, 0u64..3), 0..600,
     )) {
         let mut reader = reader();

@@ -93,7 +93,7 @@ pub enum SourceError {
     Failed {
         /// The program.
         program: String,
-        /// Its exit status.
+        /// Exit status of the program.
         status: ExitStatus,
         /// Beginning of its error output.
         output: String,

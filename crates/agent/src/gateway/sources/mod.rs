@@ -35,9 +35,9 @@ use crate::gateway::config::{Discover, Endpoint, RoutesBy, Subscriber, is_shown}
 pub struct Found {
     /// Name in the source.
     pub name: String,
-    /// Its addresses and those behind it.
+    /// Addresses of the node and those behind it.
     pub prefixes: Vec<IpNet>,
-    /// Its Ethernet addresses and those behind it.
+    /// Ethernet addresses of the node and those behind it.
     pub macs: Vec<MacAddr>,
     /// Wireless hops from the gateway, if the source has them.
     pub hops: Option<u32>,

@@ -489,7 +489,7 @@ fn olsrv2_prefixes_belong_to_their_router() {
 
 /// Every reading counts nodes, addresses and homes, and why entries became none.
 #[test]
-fn readings_count_what_they_leave_out() {
+fn readings_count_omitted_entries_by_cause() {
     let map = r#"{"type": "NetworkGraph", "nodes": [{"id": "10.0.0.2", "local_addresses": ["10.1.0.1", "x"]},
         {"id": "roof"}, {"id": "a\nb", "label": "c\u0007d"}, {"label": "no id"},
         {"id": "me", "properties": {"type": "local"}}, {"id": "10.7.0.0/24"}]}"#;

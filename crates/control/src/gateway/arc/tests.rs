@@ -108,7 +108,7 @@ fn a_new_set_of_flows_forgets_best_rates() {
 
 /// Otherwise a flow that is idle at times would hide the starvation of all others.
 #[test]
-fn after_a_change_nobody_may_have_less_than_at_the_lower_bound() {
+fn after_a_change_no_flow_may_have_less_than_at_the_lower_bound() {
     let mut b = Bench::new("arc+relearn", &[]);
     for _ in 0..4 {
         b.epoch([400, 0]);
@@ -120,7 +120,7 @@ fn after_a_change_nobody_may_have_less_than_at_the_lower_bound() {
 }
 
 #[test]
-fn at_the_lower_bound_best_rates_start_anew() {
+fn at_the_lower_bound_best_rates_are_reset() {
     let mut b = Bench::running("arc+exponential+relearn");
     b.epoch([150, 150]);
     b.epoch([150, 150]);
@@ -157,7 +157,7 @@ fn the_lower_bound_is_a_third_of_the_slowest_link() {
 }
 
 #[test]
-fn silence_and_garbage_leave_the_limit_alone() {
+fn idle_and_implausible_epochs_keep_the_limit() {
     let mut b = Bench::running("arc");
     let (limit, _) = b.epoch([150, 150]);
     assert_eq!(limit, Some(600_000));
@@ -207,7 +207,7 @@ fn the_plan_is_one_class_for_data_that_crosses() {
 }
 
 #[test]
-fn what_was_learned_is_where_the_next_run_begins() {
+fn a_run_starts_from_the_learned_limit() {
     let mut b = Bench::running("arc");
     assert_eq!(b.epoch([150, 150]).0, Some(600_000));
     let learned = b.instance.control.learned().unwrap();

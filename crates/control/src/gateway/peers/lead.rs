@@ -55,7 +55,7 @@ struct Peer {
 }
 
 /// Result of a report.
-pub(super) struct News {
+pub(super) struct ReportOutcome {
     pub joined: bool,
     /// Flows that were unknown.
     pub flows: Vec<FlowHere>,
@@ -158,7 +158,12 @@ impl Leader {
     }
 
     /// Handles another gateway's report of its flows.
-    pub fn report(&mut self, now: Time, heading: &Heading, reports: &[FlowReport]) -> News {
+    pub fn report(
+        &mut self,
+        now: Time,
+        heading: &Heading,
+        reports: &[FlowReport],
+    ) -> ReportOutcome {
         let joined = !self.peers.contains_key(&heading.from);
         self.peers.entry(heading.from).or_default().version = heading.version;
         let mut flows = Vec::new();
@@ -189,7 +194,7 @@ impl Leader {
                     .with_ceiling(report.ceiling),
             );
         }
-        News { joined, flows }
+        ReportOutcome { joined, flows }
     }
 
     /// Removes a gateway; returns the numbers of its flows.

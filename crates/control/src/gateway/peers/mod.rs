@@ -331,7 +331,7 @@ impl Peers {
                 let values = [Value::Node(follower.leader)];
                 let text = "gateway {} governs no more: begins with what its own had";
                 actions.because(Reason::new(self.codes.leads, text, &values));
-                self.begin_anew(actions);
+                self.rebuild_control(actions);
             }
             Role::Follow(follower) if follower.leader != leader => {
                 self.role = Role::Follow(Follower::new(leader, self.now));
@@ -342,7 +342,7 @@ impl Peers {
         }
     }
 
-    fn begin_anew(&mut self, actions: &mut Actions) {
+    fn rebuild_control(&mut self, actions: &mut Actions) {
         let flows: Vec<FlowHere> = self.own.values().map(|o| o.here).collect();
         let had = self.had();
         let built = (self.build.0)(self.setting.clone().with_flows(flows));

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_that_says_so_leads_until_it_falls_silent() {
+    fn the_smallest_number_leads_until_it_times_out() {
         let at = |s| Time::ZERO + Span::from_secs(s);
         let mut r = Roster::new(NodeId(5), Span::from_secs(1));
         assert_eq!((r.leader(), r.alive()), (NodeId(5), 0));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_or_overtaken_or_ones_own_is_not_heard() {
+    fn repeated_overtaken_and_own_messages_are_ignored() {
         let mut r = Roster::new(NodeId(0), Span::from_secs(1));
         let mut accepts = |run, sequence| r.accept(Time::ZERO, &heading(4, 4, run, sequence));
         assert_eq!(

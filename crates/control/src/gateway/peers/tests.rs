@@ -187,7 +187,7 @@ fn one_box() -> f64 {
 }
 
 #[test]
-fn who_starves_behind_one_gateway_is_heard_behind_the_other() {
+fn starvation_behind_one_gateway_lowers_limits_behind_the_other() {
     let mut w = world(&[&[0, 1], &[0, 1, 2, 3]], AIR);
     w.run(150);
     let rates = w.rates(60);
@@ -222,7 +222,7 @@ fn lost_late_and_repeated_messages_do_not_matter() {
 }
 
 #[test]
-fn a_gateway_that_falls_silent_is_forgotten_and_comes_back() {
+fn a_gateway_is_removed_at_its_timeout_and_returns() {
     let mut w = world(&[&[0, 1], &[0, 1, 2, 3]], AIR);
     w.run(120);
     let all = |w: &World| w.boxes[1].limits.values().sum::<u64>();
@@ -249,7 +249,7 @@ fn a_gateway_that_falls_silent_is_forgotten_and_comes_back() {
 }
 
 #[test]
-fn of_three_the_smallest_leads_and_the_next_when_it_is_gone() {
+fn the_smallest_of_three_leads_until_it_times_out() {
     let mut w = world(&[&[0], &[0], &[0, 1]], AIR);
     w.run(5);
     let last =
@@ -398,7 +398,7 @@ fn headings() -> impl Strategy<Value = Heading> {
 
 proptest! {
     #[test]
-    fn what_is_packed_is_read(heading in headings(), all in prop::collection::vec(reports(), 0..120)) {
+    fn packed_reports_are_decoded(heading in headings(), all in prop::collection::vec(reports(), 0..120)) {
         let mut read = Vec::new();
         let mut next = heading.sequence;
         let end = PeerMessage::pack(heading, &Content::Report(all.clone()), |body| {
@@ -414,7 +414,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_message_is_none_or_changes_little(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0usize..200) {
+    fn invalid_messages_are_rejected_or_change_little(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0usize..200) {
         let _ = PeerMessage::decode(&bytes);
         let content = Content::Limits(vec![
             FlowLimit { gateway: NodeId(3), flow: FlowId(700), rate: BitRate(123_456) }; 9
@@ -430,7 +430,7 @@ proptest! {
 
     /// Whatever messages come, only own flows are limited, and never to 0.
     #[test]
-    fn whatever_others_say_limits_stay_within_bounds(
+    fn limits_stay_within_bounds_under_any_peer_messages(
         content in prop::collection::vec((headings(), prop::collection::vec(reports(), 0..5), any::<bool>()), 1..40),
     ) {
         let setting = Setting { node: NodeId(5), ..gateway(&[0, 1]) };
@@ -469,7 +469,7 @@ proptest! {
 ///
 /// Counters and flows begin again.
 #[test]
-fn one_that_starts_anew_is_heard_at_once_if_the_host_can_tell() {
+fn a_restarted_gateway_is_accepted_at_once_if_the_host_detects_it() {
     let mut w = world(&[&[0, 1], &[0, 1, 2, 3]], AIR);
     w.run(150);
     for who in [1, 0] {

@@ -62,7 +62,7 @@ pub(super) const MAX_STEP_UP: f64 = 1.25;
 /// Smallest duty cycle with which a flow counts.
 const MIN_DUTY_CYCLE: f64 = 0.1;
 /// Weight of an epoch in the average of the duty cycle.
-const GAIN: f64 = 0.25;
+const DUTY_CYCLE_GAIN: f64 = 0.25;
 
 /// Result of an epoch for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -270,7 +270,7 @@ impl Bursts {
 
     /// Handles the fraction of its share that it used.
     pub fn learn(&mut self, used: f64) {
-        self.duty += GAIN * (used.clamp(MIN_DUTY_CYCLE, 1.0) - self.duty);
+        self.duty += DUTY_CYCLE_GAIN * (used.clamp(MIN_DUTY_CYCLE, 1.0) - self.duty);
     }
 
     /// Resets the state after an evaluation.
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_the_time_in_which_it_sends() {
+    fn a_flow_counts_by_its_sending_time() {
         assert_eq!(fresh(&[0, 0, 200, 200, 0, 0, 0, 0, 0, 200]), Enough);
         assert_eq!(fresh(&[0, 100, 200, 200, 50, 0, 200, 200, 190, 0]), Enough);
         assert_eq!(fresh(&[0, 0, 0, 60, 0, 0, 0, 80, 30, 0]), Enough, "two small pages");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_counts_where_the_aggregate_rose() {
+    fn idle_flows_count_after_a_rise_of_the_aggregate() {
         let noise = [0, 1, 0, 0, 0, 1, 0, 0, 0, 0];
         assert_eq!(fresh(&noise), Unknown);
         assert_eq!(fresh(&[0; 10]), Unknown);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_fell_silent_starving_is_waited_for() {
+    fn idle_starved_flows_are_waited_for() {
         let starving = |bursts: &mut Bursts| {
             epoch(bursts, &[200; 10]);
             assert_eq!(epoch(bursts, &[20; 10]), Starved);

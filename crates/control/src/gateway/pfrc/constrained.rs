@@ -69,7 +69,7 @@ impl Demand {
         self.need
     }
 
-    /// Records that it got its expected rate; `share` is its rate without a limit by demand.
+    /// Records that the flow has its expected rate; `share`: its rate if not limited by demand.
     pub fn met(&mut self, seen: Seen, share: f64) {
         if seen.fills() || !seen.same_as(self.rate) {
             self.misses = 0;
@@ -80,7 +80,7 @@ impl Demand {
         }
     }
 
-    /// Records that it got too little; returns true if this is all it needs.
+    /// Records a shortfall; returns true if the flow needs no more than it has.
     pub fn missed(&mut self, seen: Seen, at_bound: bool) -> bool {
         if self.misses > 0 && seen.same_as(self.rate) {
             self.misses += 1;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_lower_bound_two_equal_misses_tell() {
+    fn at_the_lower_bound_two_equal_misses_are_a_sign() {
         let mut d = Demand::default();
         assert!(!d.missed(seen(10.0, 100.0), true));
         assert!(!d.missed(seen(30.0, 100.0), true), "erratic: starved");

@@ -16,7 +16,7 @@ pub(super) struct Share {
     pub ceiling: f64,
     /// Limit in force.
     pub limit: BitRate,
-    /// True if the host has a class for it.
+    /// True if the host has a class for the flow.
     pub class: bool,
     /// Expected rate, bit/s: b_i, or its demand if that is less.
     pub expected: f64,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn who_chose_to_send_little_counts_for_what_it_sends_and_who_starves_in_full() {
+    fn demand_limited_flows_count_by_their_rate_and_starved_flows_in_full() {
         let pages = counts([0, 200, 200, 200, 0, 0, 0, 0, 0, 0], Verdict::Enough);
         assert!((pages - 0.3).abs() < 0.01, "{pages}");
         assert!(counts([20; 10], Verdict::Starved) > 0.99);

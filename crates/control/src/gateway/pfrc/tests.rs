@@ -336,7 +336,7 @@ fn a_guarantee_is_kept_at_the_others_expense() {
 }
 
 #[test]
-fn what_was_learned_is_where_the_next_run_begins() {
+fn a_run_starts_from_the_learned_limit() {
     let mut b = Bench::new("pfrc", 3);
     b.full();
     b.full();
@@ -356,7 +356,7 @@ fn what_was_learned_is_where_the_next_run_begins() {
 }
 
 #[test]
-fn bursts_counts_the_time_between_readings_whatever_it_is() {
+fn bursts_uses_the_elapsed_time_between_readings() {
     // Counters are read every second, or at the next interval that divides the epoch: here 1, 1.25, 1.9 s.
     for epoch in [1.0, 10.0, 2.5, 1.9] {
         let starves = |part: u64| {
@@ -370,7 +370,7 @@ fn bursts_counts_the_time_between_readings_whatever_it_is() {
 }
 
 #[test]
-fn bursts_climbs_by_a_quarter_and_waits_for_whoever_fell_silent() {
+fn bursts_raises_by_a_quarter_and_waits_for_idle_starved_flows() {
     let mut b = Bench::new("pfrc+bursts", 3);
     let epoch = |b: &mut Bench, third: Option<u64>| {
         let looks = (0..10).map(|_| {

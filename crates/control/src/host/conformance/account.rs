@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fairmesh_units::{FlowId, NodeId, Span, Time};
 
-use super::spy::{Note, What};
+use super::spy::{CheckedEvent, Note};
 use super::{ChanceInForce, Subject};
 use crate::{Action, Class, ClassPlan, EventKind, EventSet, Header, Limit, Merge, Plan, Reach};
 
@@ -69,23 +69,23 @@ impl Account {
         }
     }
 
-    fn heard(&mut self, now: Time, what: &What, lateness: Span) -> Result<(), String> {
+    fn deliver(&mut self, now: Time, what: &CheckedEvent, lateness: Span) -> Result<(), String> {
         if now < self.now {
             return Err(format!("time ran back from {} to {now}", self.now));
         }
         self.now = now;
         match *what {
-            What::Sample(kind, class) => {
+            CheckedEvent::Sample(kind, class) => {
                 if !self.sampling || self.sampled_at != now {
                     self.samples.clear();
                 }
                 self.sampled_at = now;
                 self.samples.push((kind, class));
             }
-            What::Deadline => self.deadline(now, lateness)?,
+            CheckedEvent::Deadline => self.deadline(now, lateness)?,
             _ => self.samples.clear(),
         }
-        self.sampling = matches!(what, What::Sample(..));
+        self.sampling = matches!(what, CheckedEvent::Sample(..));
         Ok(())
     }
 
@@ -260,8 +260,8 @@ impl Accounts {
                 Note::Refused => self.refused = true,
                 Note::ReceivedFrame { node, now, what } => {
                     self.overhear(node, now, &what);
-                    let heard = self.at(node).heard(now, &what, lateness);
-                    heard.map_err(|e| format!("node {}: {e}", node.0))?;
+                    let delivered = self.at(node).deliver(now, &what, lateness);
+                    delivered.map_err(|e| format!("node {}: {e}", node.0))?;
                 }
                 Note::Did { node, action, body } => self.did(node, &action, body),
                 Note::Due { node, due } => {
@@ -281,9 +281,9 @@ impl Accounts {
         self.nodes.get_mut(&node).expect("a node at which it was built")
     }
 
-    fn overhear(&mut self, node: NodeId, now: Time, what: &What) {
+    fn overhear(&mut self, node: NodeId, now: Time, what: &CheckedEvent) {
         match what {
-            What::Message(from, body) => {
+            CheckedEvent::Message(from, body) => {
                 for message in
                     self.in_transit.iter_mut().filter(|s| s.from == *from && s.body == *body)
                 {
@@ -295,13 +295,13 @@ impl Accounts {
                     };
                 }
             }
-            What::Received(header)
+            CheckedEvent::Received(header)
                 if header != &Header::default() && self.headers.len() < 10_000 =>
             {
                 self.headers.push(*header);
             }
-            What::Feedback { marked } => self.marked |= marked,
-            What::Sent { ack_bits: Some(bits) } if self.ack_bits.last() != Some(bits) => {
+            CheckedEvent::Feedback { marked } => self.marked |= marked,
+            CheckedEvent::Sent { ack_bits: Some(bits) } if self.ack_bits.last() != Some(bits) => {
                 self.ack_bits.push(*bits);
             }
             _ => {}

@@ -8,13 +8,13 @@ use crate::{Action, ActionKind, EventKind};
 /// A fault of a host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Mutation {
-    /// It does not build the class with this number in the order of building, from 1.
+    /// The host does not build the class with this number in the order of building, from 1.
     Class(u32),
-    /// It does not carry out the action with this number among those of its kind, from 1.
+    /// The host skips the action with this number among those of its kind, from 1.
     Action(ActionKind, u32),
-    /// It never gives samples of this kind.
+    /// The host never delivers samples of this kind.
     Sample(EventKind),
-    /// It does not record the decision with this number, from 1.
+    /// The host does not record the decision with this number, from 1.
     Reason(u32),
 }
 

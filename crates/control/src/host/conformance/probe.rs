@@ -11,12 +11,12 @@ use crate::{
     Plan, Point, Reach, Reason, Refusal, Runs, Setting, Share,
 };
 
-/// Time from one action to the next, 1 s.
-pub(super) const EVERY: Span = Span::from_secs(1);
+/// Time from one action to the next.
+pub(super) const ACTION_INTERVAL: Span = Span::from_secs(1);
 /// Field and value of the header that it writes.
-pub(super) const FIELD: (u8, u32) = (3, 0x00c0_ffee);
+pub(super) const HEADER_FIELD: (u8, u32) = (3, 0x00c0_ffee);
 /// Bits that it sets in acknowledgements.
-pub(super) const BITS: u8 = 5;
+pub(super) const ACKNOWLEDGEMENT_BITS: u8 = 5;
 
 /// The subject of one trial.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +125,10 @@ fn build(trial: Trial, offers: &Offers, setting: Setting) -> Result<Instance, Re
     }
     turns.reverse();
     TURNS.set(turns.len() as u64);
-    Ok(Instance { control: Box::new(Probe { turns, next: Some(Time::ZERO + EVERY) }), plan })
+    Ok(Instance {
+        control: Box::new(Probe { turns, next: Some(Time::ZERO + ACTION_INTERVAL) }),
+        plan,
+    })
 }
 
 /// Returns the classes of a kind for which there is traffic.
@@ -250,7 +253,7 @@ impl Control for Probe {
         if *event != Event::Deadline {
             return;
         }
-        self.next = Some(now + EVERY);
+        self.next = Some(now + ACTION_INTERVAL);
         let Some(turn) = self.turns.pop() else { return };
         let left = self.turns.len() as u8;
         actions.because(Reason::new("probe.turn", "it is the probe's turn", &[]));
@@ -264,11 +267,13 @@ impl Control for Probe {
                 actions.mark_as(Class::All, p, even);
             }
             Turn::Drop(p) => actions.drop(Class::All, p),
-            Turn::Annotate(class) => actions.annotate(class, FIELD.0, Merge::Set, FIELD.1),
+            Turn::Annotate(class) => {
+                actions.annotate(class, HEADER_FIELD.0, Merge::Set, HEADER_FIELD.1)
+            }
             Turn::Send(to) => actions.send(to, &[b'p', left]),
             Turn::Route(to) => actions.route(to, &[b'r', left]),
             Turn::HandOver(reach) => actions.hand_over(reach, &[b't', left]),
-            Turn::AckBits => actions.ack_bits(BITS),
+            Turn::AckBits => actions.ack_bits(ACKNOWLEDGEMENT_BITS),
             Turn::Pace(flow, Some(interval)) => actions.pace(flow, interval),
             Turn::Pace(flow, None) => actions.unpace(flow),
         }

@@ -12,21 +12,21 @@ use crate::{
 /// An occurrence at a mechanism of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Note {
-    /// It was built at this node.
+    /// The mechanism was built at this node.
     Built { node: NodeId, plan: Plan, events: EventSet },
-    /// It refused its setting.
+    /// The mechanism refused its setting.
     Refused,
-    /// It received an event.
-    ReceivedFrame { node: NodeId, now: Time, what: What },
-    /// It took an action.
+    /// The mechanism received an event.
+    ReceivedFrame { node: NodeId, now: Time, what: CheckedEvent },
+    /// The mechanism took an action.
     Did { node: NodeId, action: Action, body: Vec<u8> },
-    /// It requested its next deadline for this time.
+    /// The mechanism requested its next deadline for this time.
     Due { node: NodeId, due: Option<Time> },
 }
 
 /// The part of an event that the suite checks.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum What {
+pub(super) enum CheckedEvent {
     Deadline,
     /// A sample, with its class if it is of one.
     Sample(EventKind, Option<Class>),
@@ -41,22 +41,22 @@ pub(super) enum What {
     Other,
 }
 
-impl What {
+impl CheckedEvent {
     fn of(event: &Event<'_>) -> Self {
         match event {
-            Event::Deadline => What::Deadline,
-            Event::Counters(c) => What::Sample(EventKind::Counters, Some(c.class)),
-            Event::FlowCounters(_) => What::Sample(EventKind::FlowCounters, None),
-            Event::FlowLink(_) => What::Sample(EventKind::FlowLinks, None),
-            Event::PathSigns(_) => What::Sample(EventKind::PathSigns, None),
-            Event::Station(_) => What::Sample(EventKind::Stations, None),
-            Event::Channel(_) => What::Sample(EventKind::Channel, None),
-            Event::Queue(q) => What::Sample(EventKind::QueueSamples, Some(q.class)),
-            Event::Message(m) => What::Message(m.from, m.body.to_vec()),
-            Event::Received(h) => What::Received(h.header),
-            Event::Feedback(f) => What::Feedback { marked: f.marked },
-            Event::Sent(s) => What::Sent { ack_bits: s.ack_bits },
-            _ => What::Other,
+            Event::Deadline => CheckedEvent::Deadline,
+            Event::Counters(c) => CheckedEvent::Sample(EventKind::Counters, Some(c.class)),
+            Event::FlowCounters(_) => CheckedEvent::Sample(EventKind::FlowCounters, None),
+            Event::FlowLink(_) => CheckedEvent::Sample(EventKind::FlowLinks, None),
+            Event::PathSigns(_) => CheckedEvent::Sample(EventKind::PathSigns, None),
+            Event::Station(_) => CheckedEvent::Sample(EventKind::Stations, None),
+            Event::Channel(_) => CheckedEvent::Sample(EventKind::Channel, None),
+            Event::Queue(q) => CheckedEvent::Sample(EventKind::QueueSamples, Some(q.class)),
+            Event::Message(m) => CheckedEvent::Message(m.from, m.body.to_vec()),
+            Event::Received(h) => CheckedEvent::Received(h.header),
+            Event::Feedback(f) => CheckedEvent::Feedback { marked: f.marked },
+            Event::Sent(s) => CheckedEvent::Sent { ack_bits: s.ack_bits },
+            _ => CheckedEvent::Other,
         }
     }
 }
@@ -103,7 +103,7 @@ struct Spy {
 impl Control for Spy {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         let (node, before) = (self.node, actions.iter().count());
-        note(Note::ReceivedFrame { node, now, what: What::of(event) });
+        note(Note::ReceivedFrame { node, now, what: CheckedEvent::of(event) });
         self.control.on(now, event, actions);
         for action in actions.iter().skip(before) {
             note(Note::Did { node, action: *action, body: actions.body(action).to_vec() });

@@ -231,10 +231,10 @@ fn run_trial<S: Subject>(mut host: S, trial: Trial) -> Result<(), String> {
     // The last action, and time for its messages to arrive.
     for turn in 0..probe::turns() + 4 {
         // Halfway between two actions.
-        now = Time::ZERO + probe::EVERY * turn + CHECK_DELAY;
+        now = Time::ZERO + probe::ACTION_INTERVAL * turn + CHECK_DELAY;
         // Right before and right after an action: packets in a class that is removed must not be
         // lost.
-        let act = Time::ZERO + probe::EVERY * turn;
+        let act = Time::ZERO + probe::ACTION_INTERVAL * turn;
         host.advance(act);
         let before = host.lost();
         host.advance(act + Span::from_nanos(1));
@@ -257,8 +257,8 @@ fn run_trial<S: Subject>(mut host: S, trial: Trial) -> Result<(), String> {
         let arrives = [
             (Ability::Mark, accounts.marked),
             (Ability::Drop, lost > 0),
-            (Ability::Annotate, accounts.carried(probe::FIELD.0, probe::FIELD.1)),
-            (Ability::AckBits, accounts.ack_bits.contains(&probe::BITS)),
+            (Ability::Annotate, accounts.carried(probe::HEADER_FIELD.0, probe::HEADER_FIELD.1)),
+            (Ability::AckBits, accounts.ack_bits.contains(&probe::ACKNOWLEDGEMENT_BITS)),
         ];
         if let Some((ability, _)) = arrives.iter().find(|(a, arrives)| has(*a) && !arrives) {
             return Err(format!("nothing comes of \"{}\"", ability.name()));

@@ -6,7 +6,7 @@
 
 use fairmesh_units::{FlowId, NodeId};
 
-use crate::{Header, Merge, SLOTS};
+use crate::{HEADER_FIELDS, Header, Merge};
 
 /// Largest body of a message, in bytes.
 ///
@@ -45,7 +45,7 @@ pub(super) struct Field {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     pub packets: Packets,
-    /// At most [`SLOTS`].
+    /// At most [`HEADER_FIELDS`].
     pub fields: Vec<Field>,
 }
 
@@ -66,7 +66,7 @@ impl Entry {
     /// Returns its bytes; `None` if a node number does not fit.
     pub fn bytes(&self) -> Option<Vec<u8>> {
         let node = |n: NodeId| u16::try_from(n.0).ok().map(u16::to_be_bytes);
-        let number = self.fields.len().min(SLOTS) as u8;
+        let number = self.fields.len().min(HEADER_FIELDS) as u8;
         let mut bytes = Vec::with_capacity(16);
         match self.packets {
             Packets::All => bytes.push(ALL << 6 | number),
@@ -80,7 +80,7 @@ impl Entry {
                 bytes.extend(node(to)?);
             }
         }
-        for f in self.fields.iter().take(SLOTS) {
+        for f in self.fields.iter().take(HEADER_FIELDS) {
             let merge = MERGES.iter().position(|m| *m == f.merge)? as u8;
             let value = f.value.to_be_bytes();
             let zeros = value.iter().take(3).take_while(|b| **b == 0).count();
@@ -120,7 +120,7 @@ pub(super) fn read(mut body: &[u8]) -> Result<Vec<Entry>, Malformed> {
             _ => return Err(Malformed),
         };
         let number = usize::from(head & 0x1f);
-        if !(1..=SLOTS).contains(&number) {
+        if !(1..=HEADER_FIELDS).contains(&number) {
             return Err(Malformed);
         }
         let mut fields = Vec::with_capacity(number);
@@ -131,7 +131,7 @@ pub(super) fn read(mut body: &[u8]) -> Result<Vec<Entry>, Malformed> {
             let (bytes, rest) = body.split_at_checked(length).ok_or(Malformed)?;
             body = rest;
             let value = bytes.iter().fold(0, |v, b| v << 8 | u32::from(*b));
-            if usize::from(slot) >= SLOTS {
+            if usize::from(slot) >= HEADER_FIELDS {
                 return Err(Malformed);
             }
             fields.push(Field { slot, merge, value });
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     fn entries() -> impl Strategy<Value = Vec<Entry>> {
-        let field = (0..SLOTS as u8, 0usize..4, any::<u32>(), 0u32..32);
+        let field = (0..HEADER_FIELDS as u8, 0usize..4, any::<u32>(), 0u32..32);
         let field = field.prop_map(|(slot, merge, value, shift)| Field {
             slot,
             merge: MERGES[merge],
@@ -162,7 +162,7 @@ mod tests {
                     (_, to) => Packets::Flow { flow: FlowId(flow), ack, to },
                 }
             });
-        let entry = (packets, prop::collection::vec(field, 1..=SLOTS))
+        let entry = (packets, prop::collection::vec(field, 1..=HEADER_FIELDS))
             .prop_map(|(packets, fields)| Entry { packets, fields });
         prop::collection::vec(entry, 0..5)
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_too_long_or_unknown_is_malformed() {
+    fn truncated_overlong_and_unknown_messages_are_malformed() {
         let fields = vec![Field { slot: 0, merge: Merge::Set, value: 5 }];
         let bytes = Entry { packets: Packets::Link(NodeId(1)), fields }.bytes().unwrap();
         for length in 1..bytes.len() {

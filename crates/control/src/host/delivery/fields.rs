@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_goes_with_the_next_batch() {
+    fn the_rest_is_sent_with_the_next_batch() {
         let [mut a, mut b] = [0, 1].map(|n| Board::new(NodeId(n)));
         for n in 1..=100 {
             a.write(Class::Link(NodeId(n)), field(0, Merge::Set, u32::MAX));

@@ -22,9 +22,9 @@ use crate::{
 };
 
 /// Bytes of message bodies that a node may send per second, and at once.
-const BUDGET: f64 = 1000.0;
+const MESSAGE_BUDGET: f64 = 1000.0;
 /// Number of periods after which an unchanged batch is repeated.
-const REPEAT: u64 = 5;
+const REPEAT_PERIODS: u64 = 5;
 
 /// Installs the code that a mechanism's [`Delivery`] asks for; a plain one changes nothing.
 pub(crate) fn install(
@@ -75,7 +75,7 @@ impl Batches {
             board: Board::new(node),
             last: Vec::new(),
             sent: Time::ZERO,
-            tokens: BUDGET,
+            tokens: MESSAGE_BUDGET,
             filled: Time::ZERO,
             refused: 0,
             malformed: 0,
@@ -86,7 +86,8 @@ impl Batches {
     /// Takes bytes of the budget; false if it does not have them.
     fn pay(&mut self, now: Time, bytes: usize) -> bool {
         let passed = now.since(self.filled).as_secs_f64();
-        (self.tokens, self.filled) = ((self.tokens + BUDGET * passed).min(BUDGET), now);
+        (self.tokens, self.filled) =
+            ((self.tokens + MESSAGE_BUDGET * passed).min(MESSAGE_BUDGET), now);
         let may = self.tokens >= bytes as f64;
         if may {
             self.tokens -= bytes as f64;
@@ -103,7 +104,7 @@ impl Batches {
         let spread = self.period.as_secs_f64() * self.stream.uniform(0.9, 1.1);
         self.due = now + Span::from_secs_f64(spread);
         let body = self.board.batch(now);
-        let old = now.since(self.sent) >= self.period.saturating_mul(REPEAT);
+        let old = now.since(self.sent) >= self.period.saturating_mul(REPEAT_PERIODS);
         if body.is_empty() || (body == self.last && !old) || !self.pay(now, body.len()) {
             return;
         }
@@ -125,7 +126,7 @@ impl Batches {
             actions.because(Reason::new(
                 "host.budget",
                 "a message is too long, or messages are above {}, {} so far: not sent",
-                &[Value::Rate(BitRate(8 * BUDGET as u64)), Value::Count(self.refused)],
+                &[Value::Rate(BitRate(8 * MESSAGE_BUDGET as u64)), Value::Count(self.refused)],
             ));
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::{Class, FlowLink, Link, Merge, QueueLength, SLOTS};
+use crate::{Class, FlowLink, HEADER_FIELDS, Link, Merge, QueueLength};
 
 /// A mechanism that records its events and takes given actions at its deadline.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ fn messages_of_a_second_stay_within_the_budget() {
     let bytes: usize = bodies.iter().map(Vec::len).sum();
     assert!(bodies.iter().any(|b| b[0] == OWN && b[1..] == [9; 100]));
     // A full bucket, and the refill of a second.
-    assert!(bytes as f64 <= 2.0 * BUDGET && bodies.len() < 30, "{bytes}");
+    assert!(bytes as f64 <= 2.0 * MESSAGE_BUDGET && bodies.len() < 30, "{bytes}");
     assert!(reasons > 0, "reported, though not each time");
 }
 
@@ -161,7 +161,7 @@ fn messages_come_back_and_nonsense_is_ignored() {
     let bad =
         actions.iter().filter(|a| matches!(a, Action::Because(r) if r.code == "host.bad-batch"));
     assert_eq!(bad.count(), 3, "the first, second and fourth");
-    assert_eq!(SLOTS, 8);
+    assert_eq!(HEADER_FIELDS, 8);
 }
 
 #[test]

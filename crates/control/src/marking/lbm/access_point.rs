@@ -10,11 +10,11 @@ use crate::{
 };
 
 use super::curve::Curve;
-use super::measure::{Meter, SAMPLES};
+use super::measure::{Meter, SAMPLES_PER_AVERAGE};
 use super::target::Target;
 
 pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
-    let sample = Span::from_secs_f64(options.t_avg / f64::from(SAMPLES));
+    let sample = Span::from_secs_f64(options.t_avg / f64::from(SAMPLES_PER_AVERAGE));
     let meter = Meter::new(options.overhead, &setting.neighbours);
     Instance {
         control: Box::new(AccessPoint {
@@ -26,7 +26,7 @@ pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
             marking: 0.0,
             sample,
             due: Time::ZERO + sample,
-            left: SAMPLES,
+            left: SAMPLES_PER_AVERAGE,
         }),
         plan: Plan::none(),
     }
@@ -98,7 +98,7 @@ impl Control for AccessPoint {
                 self.left -= 1;
                 self.sample(actions);
                 if self.left == 0 {
-                    self.left = SAMPLES;
+                    self.left = SAMPLES_PER_AVERAGE;
                     self.decide(now, actions);
                 }
                 self.due = now + self.sample;

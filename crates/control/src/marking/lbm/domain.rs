@@ -17,7 +17,7 @@ use crate::{
 };
 
 use super::curve::Curve;
-use super::measure::{Meter, SAMPLES};
+use super::measure::{Meter, SAMPLES_PER_AVERAGE};
 
 /// Bytes of the header: a rate of 16 bits; a node of 16 bits and its rate.
 pub(super) const HEADER_BYTES: u32 = 6;
@@ -40,7 +40,7 @@ const MAX_ENTRIES: usize = 8;
 
 pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
     let t_avg = Span::from_secs_f64(options.t_avg);
-    let sample = Span::from_secs_f64(options.t_avg / f64::from(SAMPLES));
+    let sample = Span::from_secs_f64(options.t_avg / f64::from(SAMPLES_PER_AVERAGE));
     Instance {
         control: Box::new(Domain {
             me: setting.node,
@@ -54,7 +54,7 @@ pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
             memory: t_avg.saturating_mul(REPORT_LIFETIME),
             sample,
             due: Time::ZERO + sample,
-            left: SAMPLES,
+            left: SAMPLES_PER_AVERAGE,
         }),
         plan: Plan::none(),
     }
@@ -249,7 +249,7 @@ impl Control for Domain {
             Event::Deadline if now >= self.due => {
                 self.left -= 1;
                 if self.left == 0 {
-                    self.left = SAMPLES;
+                    self.left = SAMPLES_PER_AVERAGE;
                     self.decide(now, actions);
                 } else if self.entries.len() > 1 {
                     actions.because(Reason::new("lbm.turn", "speaks of the next neighbour", &[]));

@@ -5,7 +5,7 @@ use fairmesh_units::{NodeId, Span, Time};
 use crate::{Event, Neighbour, Station};
 
 /// Number of samples of queue and counters per averaging time.
-pub(super) const SAMPLES: u32 = 10;
+pub(super) const SAMPLES_PER_AVERAGE: u32 = 10;
 /// Size of a full packet in bits.
 const FULL_PACKET_BITS: f64 = 1500.0 * 8.0;
 

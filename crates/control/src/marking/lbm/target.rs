@@ -3,7 +3,7 @@
 use fairmesh_units::Span;
 
 use super::curve::Curve;
-use super::measure::{Measured, SAMPLES};
+use super::measure::{Measured, SAMPLES_PER_AVERAGE};
 
 /// Rule that moves ρ₀.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Target {
         if options.pi {
             return Target::Pi(Pi {
                 wanted: f64::midpoint(least, most),
-                integral: options.integral * options.t_avg / f64::from(SAMPLES),
+                integral: options.integral * options.t_avg / f64::from(SAMPLES_PER_AVERAGE),
                 proportional: options.proportional,
                 lowest,
                 base: options.rho0,

@@ -328,7 +328,7 @@ fn line(n: u32, transfers: &[(u32, u32, f64)]) -> Vec<f64> {
 }
 
 #[test]
-fn a_collision_domain_is_what_section_4_5_1_says() {
+fn collision_domains_of_section_4_5_1() {
     let near = |got: f64, expected: f64, what: &str| {
         assert!((got - expected).abs() < 0.02, "{what}: {got}, expected {expected}");
     };
@@ -353,7 +353,7 @@ fn a_collision_domain_is_what_section_4_5_1_says() {
 }
 
 #[test]
-fn who_has_nothing_to_send_says_it_in_a_broadcast() {
+fn a_node_without_data_broadcasts_its_rates() {
     let mut sink = start("lbm+multihop", &[1, 2], &[]);
     let mut sender = start_with(
         "lbm+multihop",

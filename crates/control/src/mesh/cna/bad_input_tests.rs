@@ -48,7 +48,7 @@ fn a_reserved_bit_from_a_stranger_is_ignored_and_named() {
 
 /// A fragment carries only the number of flows of its link; the number counts at once.
 #[test]
-fn a_fragment_tells_the_weight_of_its_link() {
+fn a_fragment_carries_the_weight_of_its_link() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
     mesh.run(4.0);
     let before = mesh.share(5, 6);
@@ -125,7 +125,7 @@ fn absurd_values_are_ignored_and_named() {
 
 /// A node that pauses for every request must still send under any number of requests.
 #[test]
-fn messages_without_end_silence_nobody() {
+fn a_flood_of_requests_does_not_stop_a_node() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
     mesh.run(4.0);
     let (mut silent, mut all) = (0, 0);
@@ -148,7 +148,7 @@ fn messages_without_end_silence_nobody() {
 }
 
 #[test]
-fn without_topology_messages_limits_are_lower_and_it_is_said() {
+fn missing_topology_messages_lower_the_limits_and_are_reported() {
     let run = |mute: fn(u32) -> bool| {
         let mut mesh = Mesh::new(Map::stack(), &[("topology", 0.5)]);
         mesh.mute = mute;

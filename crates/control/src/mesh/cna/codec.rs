@@ -11,13 +11,13 @@
 use crate::Header;
 
 /// Reserved flag in the second word of an IPv4 header.
-const RESERVED: u32 = 0x8000;
+const RESERVED_FLAG: u32 = 0x8000;
 /// Flag "more fragments" in that word.
-const MORE: u32 = 0x2000;
+const MORE_FRAGMENTS: u32 = 0x2000;
 /// Fragment offset in that word.
-const OFFSET: u32 = 0x1fff;
+const FRAGMENT_OFFSET: u32 = 0x1fff;
 /// Number of bits of one value.
-const BITS: u32 = 5;
+const VALUE_BITS: u32 = 5;
 /// Largest code of a value.
 const MAX_CODE: u32 = 31;
 
@@ -127,7 +127,7 @@ const A: f64 = 1.0;
 const V: f64 = 2.0;
 
 fn pack(kind: u64, values: [u32; 7]) -> u64 {
-    values.iter().fold(kind, |bits, v| bits << BITS | u64::from(*v))
+    values.iter().fold(kind, |bits, v| bits << VALUE_BITS | u64::from(*v))
 }
 
 impl OneHop {
@@ -166,7 +166,7 @@ impl TwoHop {
 }
 
 fn unpack(bits: u64) -> Result<Values, Malformed> {
-    let value = |i: u32| (bits >> (BITS * (6 - i))) as u32 & MAX_CODE;
+    let value = |i: u32| (bits >> (VALUE_BITS * (6 - i))) as u32 & MAX_CODE;
     let values = match bits >> 35 {
         ONE_HOP => Values::OneHop(OneHop {
             weight: uncount(value(0)),
@@ -200,7 +200,7 @@ fn unpack(bits: u64) -> Result<Values, Malformed> {
 /// The two header words of 37 bits.
 fn words(bits: u64) -> [u32; 2] {
     let (tos, id, offset) = (bits & 0xff, bits >> 8 & 0xffff, bits >> 24 & 0x1fff);
-    [(id as u32) << 16 | RESERVED | offset as u32, tos as u32]
+    [(id as u32) << 16 | RESERVED_FLAG | offset as u32, tos as u32]
 }
 
 /// Returns header slots 0 and 1 for a packet that is not a fragment.
@@ -226,12 +226,12 @@ pub(super) fn fragment(weight: f64) -> u32 {
 /// fragments counts.
 pub(super) fn read(header: &Header, participates: bool) -> Result<Option<Values>, Malformed> {
     let [word, tos, ..] = header.0;
-    if word & RESERVED != 0 {
+    if word & RESERVED_FLAG != 0 {
         let id = u64::from(word >> 16);
-        let bits = u64::from(tos & 0xff) | id << 8 | u64::from(word & OFFSET) << 24;
+        let bits = u64::from(tos & 0xff) | id << 8 | u64::from(word & FRAGMENT_OFFSET) << 24;
         return unpack(bits).map(Some);
     }
-    let fragment = word & (MORE | OFFSET) != 0;
+    let fragment = word & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0;
     if !fragment || !participates {
         return Ok(None);
     }
@@ -278,7 +278,7 @@ mod tests {
             scaling: 1.0,
         };
         let [word, tos] = one_hop(&one, 0.5);
-        assert_eq!(word & RESERVED, RESERVED);
+        assert_eq!(word & RESERVED_FLAG, RESERVED_FLAG);
         // "Don't fragment" and "more fragments" stay as they are.
         assert_eq!((word & 0x6000, tos & !0xff), (0, 0));
         let Ok(Some(Values::OneHop(read))) = read(&header([word, tos]), false) else { panic!() };
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn fragments_carry_a_weight_in_their_type_of_service() {
-        let words = [7 << 16 | MORE | 185, fragment(3.0)];
+        let words = [7 << 16 | MORE_FRAGMENTS | 185, fragment(3.0)];
         assert_eq!(read(&header(words), true), Ok(Some(Values::Weight(3.0))));
         assert_eq!(read(&header(words), false), Ok(None), "ordinary fragments say nothing");
         assert_eq!(read(&header([words[0], 0x2e << 2]), true), Err(Malformed), "a code point");
@@ -309,8 +309,8 @@ mod tests {
     }
 
     #[test]
-    fn who_only_sets_the_reserved_bit_is_caught() {
-        assert_eq!(read(&header([RESERVED, 0]), false), Err(Malformed));
+    fn the_reserved_bit_alone_is_malformed() {
+        assert_eq!(read(&header([RESERVED_FLAG, 0]), false), Err(Malformed));
         let kind_2 = words(2 << 35 | 0x1234_5678);
         assert_eq!(read(&header(kind_2), true), Err(Malformed));
         let zero = OneHop { weight: 0.0, scaling: 1.0, ..OneHop::default() };
@@ -319,7 +319,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_read_within_bounds(word: u32, tos: u32, participates: bool) {
+        fn any_header_is_read_within_bounds(word: u32, tos: u32, participates: bool) {
             match read(&header([word, tos]), participates) {
                 Ok(Some(Values::OneHop(o))) => {
                     prop_assert!((1.0..=256.0).contains(&o.weight) && o.largest >= o.weight);

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_energy_is_what_is_busy_and_not_ours() {
+    fn foreign_energy_is_busy_time_without_own_frames() {
         let mut o = ForeignEnergy::default();
         o.survey(&channel(0, 0, 0, 0), 1.0).unwrap();
         o.survey(&channel(1000, 700, 200, 100), 1.0).unwrap();

@@ -15,7 +15,7 @@ pub(super) struct NeighbourState {
     /// M, ACA and S of its latest one-hop values, and the time of their arrival.
     pub one: Option<(Time, OneHop)>,
     pub two: Option<(Time, TwoHop)>,
-    /// Its neighbours, from its topology message.
+    /// Neighbours of the neighbour, from its topology message.
     pub neighbours: Option<Vec<NodeId>>,
 }
 

@@ -12,7 +12,7 @@ use super::neighbourhood::{Neighbourhood, OwnLink};
 /// Rounds of exchange.
 ///
 /// A mesh settles in one round per hop, and redistribution somewhat later.
-const ROUNDS: usize = 400;
+const EXCHANGE_ROUNDS: usize = 400;
 
 /// Packets of a flow on one direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +119,7 @@ pub(super) fn neighbourhoods(
     };
     let mut neighbourhoods: BTreeMap<u32, Neighbourhood> =
         links.iter().flat_map(|l| [l.0, l.1]).map(neighbourhood).collect();
-    for _ in 0..ROUNDS {
+    for _ in 0..EXCHANGE_ROUNDS {
         neighbourhoods.values_mut().for_each(Neighbourhood::work_out);
         for hop in hops {
             deliver(&mut neighbourhoods, links, hop, used);

@@ -82,13 +82,13 @@ impl Cna {
             self.signalling.beacon = self.signalling.beacon.min(now + FULL_AIR_INTERVAL);
         }
         if now >= self.signalling.beacon {
-            self.tell_topology(now, began, actions);
+            self.send_topology(now, began, actions);
             if self.tolerant {
                 self.send_in_quiet_period(now, None, actions);
             }
         }
         if self.tolerant {
-            self.tell_newcomers(actions);
+            self.report_new_flows(actions);
         }
         self.send_links(now, actions);
     }
@@ -96,7 +96,7 @@ impl Cna {
     /// Reports a new flow to each of the nodes that fill the air, with retries.
     ///
     /// They may receive none of its first packets.
-    fn tell_newcomers(&mut self, actions: &mut Actions) {
+    fn report_new_flows(&mut self, actions: &mut Actions) {
         let full = self.neighbourhood.two.airtime > FULL_AIRTIME;
         let dither = self.stream.unit();
         for (m, own) in self.meters.iter_mut().zip(&self.neighbourhood.own) {
@@ -114,7 +114,7 @@ impl Cna {
         }
     }
 
-    fn tell_topology(&mut self, now: Time, began: Time, actions: &mut Actions) {
+    fn send_topology(&mut self, now: Time, began: Time, actions: &mut Actions) {
         // A message may be lost, and the next is far: the first ones follow each other sooner.
         let v = &mut self.signalling;
         v.topology_messages = v.topology_messages.saturating_add(1);

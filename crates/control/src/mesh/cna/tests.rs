@@ -368,7 +368,7 @@ fn unused_airtime_through_headers() {
 }
 
 #[test]
-fn initial_backoff_costs_nobody_anything_unless_it_is_to_count() {
+fn initial_backoff_lowers_no_share_unless_counted() {
     let share = |part: f64, counts: f64| {
         let mut mesh = Mesh::new(Map::stack(), &[("backoff", counts)]);
         mesh.backoff = part;
@@ -447,7 +447,7 @@ fn fig_3_through_headers() {
 }
 
 #[test]
-fn a_new_flow_counts_within_a_second_and_a_gone_one_after_the_window() {
+fn a_new_flow_counts_within_a_second_and_an_ended_one_after_the_window() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
     let middle: Vec<_> = mesh.map.packets.iter().copied().filter(|p| p.2 == 1).collect();
     mesh.map.packets.retain(|p| p.2 != 1);
@@ -469,7 +469,7 @@ fn a_new_flow_counts_within_a_second_and_a_gone_one_after_the_window() {
 
 /// A link with few packets is averaged for as long as it takes to see ten of them.
 #[test]
-fn what_few_packets_say_counts_less() {
+fn a_link_with_few_packets_is_averaged_longer() {
     // A link that used a fifth of the airtime, and nothing in a tick with this number of packets.
     let after = |packets: u32| {
         let mut meter = Meter::new(NodeId(2), 0.2);
@@ -494,7 +494,7 @@ fn weights_are_flows() {
 }
 
 #[test]
-fn interference_leaves_what_is_left() {
+fn shares_fit_into_the_time_without_interference() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
     mesh.foreign = |n| if n == 1 { 0.4 } else { 0.0 };
     mesh.run(12.0);
@@ -508,7 +508,7 @@ fn interference_leaves_what_is_left() {
 
 /// §4: acknowledgements of 8 → 7 take another path, so 6 cannot overhear packets from 7 to 8.
 #[test]
-fn one_way_links_are_told_by_a_message() {
+fn one_way_links_are_reported_by_a_message() {
     let mut map = Map::new(&[(5, 6), (6, 7), (7, 8)], &[&[5, 6]]);
     map.packets.push((8, 7, 9, false));
     let mut mesh = Mesh::new(map, &[]);

@@ -8,7 +8,7 @@ use crate::{
     Value,
 };
 
-use super::{Guarantees, Options, RESET_UPDATES, SAMPLES, TCP_PART, encode, reached};
+use super::{Guarantees, Options, RESET_UPDATES, SURVEY_SAMPLES, TCP_PART, encode, reached};
 
 pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let neighbours: Vec<NodeId> = setting.neighbours.iter().map(|n| n.node).collect();
@@ -24,7 +24,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
     let promised: f64 =
         guarantees.flows.iter().filter_map(|f| f.0.guarantee).map(|g| g.0 as f64).sum();
     keepable(options.gamma, fixed, promised, capacity)?;
-    let sample = Span::from_secs_f64(options.period / f64::from(SAMPLES));
+    let sample = Span::from_secs_f64(options.period / f64::from(SURVEY_SAMPLES));
     let mut control = Gateway {
         gamma: options.gamma,
         saturation: options.saturation,
@@ -47,7 +47,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
         sampled: Time::ZERO,
         sample,
         due: Time::ZERO + sample,
-        until_update: SAMPLES,
+        until_update: SURVEY_SAMPLES,
         last: None,
         stream: setting.stream,
     };
@@ -192,7 +192,7 @@ impl Gateway {
     }
 
     fn update(&mut self, actions: &mut Actions) {
-        let blind = u64::from(self.survey.silent) >= RESET_UPDATES * u64::from(SAMPLES);
+        let blind = u64::from(self.survey.silent) >= RESET_UPDATES * u64::from(SURVEY_SAMPLES);
         let (Some(utilization), false) = (self.utilization(), blind) else {
             if self.last.take().is_some() {
                 actions.because(Reason::new(
@@ -252,7 +252,7 @@ impl Control for Gateway {
                 self.take(now);
                 self.until_update -= 1;
                 if self.until_update == 0 {
-                    self.until_update = SAMPLES;
+                    self.until_update = SURVEY_SAMPLES;
                     self.update(actions);
                 }
                 self.due = now + self.sample;

@@ -44,7 +44,7 @@ options! {
             beta: f64 = 0.9, 0.1..=0.99, "", "factor of a decrease";
             period: f64 = 0.1, 0.005..=10.0, "s", "time between updates";
             weight: f64 = 0.25, 0.01..=1.0, "", "weight of a new sample in the averages";
-            efficiency: f64 = EFFICIENCY, 0.1..=1.0, "", "part of the analytic capacity that the mesh reaches";
+            efficiency: f64 = TCP_EFFICIENCY, 0.1..=1.0, "", "part of the analytic capacity that the mesh reaches";
             saturation: f64 = 0.9, 0.1..=1.0, "", "busy part of a saturated gateway's time";
             guarantee: f64 = 0.0, 0.0..=1e6, "kbit/s", "IP rate guaranteed to each neighbour; 0: its fair rate";
             queue: u32 = 50.0, 1.0..=1000.0, "packets", "buffer of local traffic";
@@ -85,7 +85,7 @@ impl Numbers {
 /// Fraction of a collision-free model's rate that TCP reaches with hidden terminals.
 ///
 /// It is for a tree of two hops. Guarantees come from "analytical models … refined by measurements" (§IV.A).
-pub(crate) const EFFICIENCY: f64 = 0.8;
+pub(crate) const TCP_EFFICIENCY: f64 = 0.8;
 
 /// Minimum fraction of a link's nominal capacity that TCP carries.
 ///
@@ -94,7 +94,7 @@ pub(crate) const EFFICIENCY: f64 = 0.8;
 pub(crate) const TCP_PART: f64 = 0.55;
 
 /// Number of samples of the survey per update.
-const SAMPLES: u32 = 4;
+const SURVEY_SAMPLES: u32 = 4;
 /// Number of updates without a bit after which a neighbour returns to its guarantee.
 const RESET_UPDATES: u64 = 10;
 

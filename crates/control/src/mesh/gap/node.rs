@@ -9,7 +9,7 @@ use crate::{
 };
 
 use super::overhear::Overhear;
-use super::{Guarantees, Options, RESET_UPDATES, SAMPLES, TCP_PART, decode};
+use super::{Guarantees, Options, RESET_UPDATES, SURVEY_SAMPLES, TCP_PART, decode};
 
 pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let local = || setting.flows.iter().filter(|f| f.place == Place::Source);
@@ -25,7 +25,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
     let period = Span::from_secs_f64(options.period);
     // The gateway takes several samples per update; one must have the weight of all of them
     // together.
-    let weight = 1.0 - (0..SAMPLES).fold(1.0, |left, _| left * (1.0 - options.weight));
+    let weight = 1.0 - (0..SURVEY_SAMPLES).fold(1.0, |left, _| left * (1.0 - options.weight));
     let packet = local().map(|f| f.packet).max().unwrap_or(1500);
     let fill = TCP_PART * options.efficiency;
     let fills = fill * capacity;
@@ -138,7 +138,7 @@ impl Node {
         rate.clamp(self.step.min(self.capacity), self.capacity).max(1.0)
     }
 
-    /// Takes over a changed rate of the link to the gateway; the limit goes on within it.
+    /// Takes over a changed rate of the link to the gateway; the limit continues within it.
     ///
     /// A driver's estimate falls with collisions, so it never lowers the limit below the guarantee.
     fn renew(&mut self, neighbours: &[Neighbour], actions: &mut Actions) {

@@ -48,7 +48,7 @@ struct Known {
     far: bool,
     /// Bytes of its data to and from the gateway since the last sample.
     data: u64,
-    /// Acknowledgements of it by the gateway since the last sample.
+    /// Acknowledgements of the flow by the gateway since the last sample.
     acks: u64,
     /// Time of its last data on another hop.
     beyond: Option<Time>,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_heard_beyond_the_gateways_hop_are_far() {
+    fn flows_overheard_beyond_the_gateways_hop_are_far() {
         let far = after(|o| {
             // Node 2 forwards an acknowledgement to node 3: the flow comes from there.
             o.overheard(at(1), &frame(2, 3, 7, true));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgements_stand_for_data_that_cannot_be_heard() {
+    fn acknowledgements_stand_for_data_out_of_range() {
         assert_eq!(after(|o| o.overheard(at(1), &frame(0, 2, 7, true))), 0.1);
         let both = after(|o| {
             o.overheard(at(1), &frame(2, 0, 7, false));

@@ -248,7 +248,7 @@ fn shares_survive_an_estimation_error_of_40_per_cent() {
 }
 
 #[test]
-fn what_the_others_do_not_need_is_used_up_to_the_threshold() {
+fn unused_capacity_is_used_up_to_the_threshold() {
     let mut l = Loop::new("gap", 2, CAPACITY / 4, ROBUSTNESS);
     l.demand = 0.0;
     l.run(60);
@@ -263,7 +263,7 @@ fn what_the_others_do_not_need_is_used_up_to_the_threshold() {
 }
 
 #[test]
-fn a_neighbour_that_is_gone_leaves_its_guarantee_only_to_the_aggregate_variant() {
+fn only_the_aggregate_variant_reuses_the_guarantee_of_an_idle_neighbour() {
     // §VI.E: with I_U alone the other neighbour stays at its own guarantee while multi-hop nodes
     // are backlogged; with I_S it gets the neighbours' unused guarantee.
     let mean = |name: &str| {
@@ -346,7 +346,7 @@ fn i_s_stands_beside_i_u() {
 }
 
 #[test]
-fn without_news_a_neighbour_falls_back_on_its_guarantee() {
+fn without_messages_a_neighbour_returns_to_its_guarantee() {
     let flows = vec![here(1, Place::Source, 1, 250_000)];
     let mut node = start("gap", setting(1, flows, &[0]), &[("weight", 1.0)]);
     let low = encode(false, true);
@@ -462,7 +462,7 @@ fn acknowledgements_carry_the_bit_only_when_it_changes() {
 }
 
 #[test]
-fn a_blind_gateway_says_nothing() {
+fn a_gateway_without_survey_sends_no_signal() {
     let flows = vec![here(0, Place::Sink, 1, 100_000)];
     let mut gateway = start("gap", setting(0, flows, &[1, 2]), &[]);
     let mut sent = Vec::new();

@@ -33,7 +33,7 @@ options! {
         variants {}
         parameters {
             period: Span = 0.3, 0.01..=60.0, "s", "time between broadcasts";
-            efficiency: f64 = crate::mesh::gap::EFFICIENCY, 0.1..=1.0, "", "part of the analytic capacity that the mesh reaches";
+            efficiency: f64 = crate::mesh::gap::TCP_EFFICIENCY, 0.1..=1.0, "", "part of the analytic capacity that the mesh reaches";
             queue: u32 = 50.0, 1.0..=1000.0, "packets", "buffer of each local flow";
         }
     }

@@ -104,7 +104,7 @@ fn demands_travel_up_and_the_level_travels_down() {
 }
 
 #[test]
-fn nobody_wants_anything_and_anyone_may_have_all() {
+fn without_demand_the_level_is_the_capacity() {
     let mut nodes = chain();
     let mut sent = [0; 3];
     let last: Vec<_> =
@@ -113,7 +113,7 @@ fn nobody_wants_anything_and_anyone_may_have_all() {
 }
 
 #[test]
-fn fifty_bytes_hold_what_they_should() {
+fn a_demand_report_fits_into_fifty_bytes() {
     let demand = |flow, rate| Demand { flow: FlowId(flow), rate };
     let report = DemandReport {
         sequence: 200,
@@ -144,7 +144,7 @@ fn first_broadcasts_are_spread_over_a_period() {
 }
 
 #[test]
-fn more_flows_than_a_message_holds_are_told_in_turns() {
+fn flows_beyond_one_message_are_reported_in_turn() {
     let flows = 2 * MAX_DEMANDS as u32 + 3;
     let mut node = node(1, (1..=flows).map(|f| here(f, Place::Source, 1, 100_000)).collect());
     let (mut reported, mut messages) = (std::collections::BTreeSet::new(), 0);

@@ -5,7 +5,7 @@
 use crate::{Channel, Sent, SentSum};
 
 /// Weight of each sample in the averages.
-const GAIN: f64 = 0.02;
+const SAMPLE_GAIN: f64 = 0.02;
 /// Busy fraction of the air from which the comparison is made.
 const MIN_BUSY: f64 = 0.2;
 /// Reported fraction of the busy air below which much more is sensed than reported.
@@ -16,7 +16,7 @@ const UNREPORTED_EXIT: f64 = 0.9;
 const MIN_OTHERS_AIRTIME: f64 = 0.1;
 
 /// DIFS and SIFS of an attempt, in s: 44 to 60 µs in all PHYs (IEEE 802.11-2020 §10.3.2.3).
-const GAPS: f64 = 50e-6;
+const INTERFRAME_SPACES: f64 = 50e-6;
 
 /// State of the air as a node senses it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +42,7 @@ impl Air {
 
     /// Handles the exchanges of a period, with no gaps and no backoff in their airtime.
     pub fn spent_sum(&mut self, sum: &SentSum) {
-        let gaps = GAPS * f64::from(sum.attempts);
+        let gaps = INTERFRAME_SPACES * f64::from(sum.attempts);
         self.spent += sum.airtime.as_secs_f64() + gaps;
     }
 
@@ -59,8 +59,8 @@ impl Air {
         if active <= 0.0 || busy > 1.1 * active + 0.03 {
             return false;
         }
-        self.own += GAIN * ((spent / active).min(1.0) - self.own);
-        self.busy += GAIN * ((busy / active).min(1.0) - self.busy);
+        self.own += SAMPLE_GAIN * ((spent / active).min(1.0) - self.own);
+        self.busy += SAMPLE_GAIN * ((busy / active).min(1.0) - self.busy);
         true
     }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn own_exchanges_are_what_they_take_without_their_first_backoff() {
+    fn own_airtime_excludes_the_first_backoff() {
         assert!((after(300, 0, 1, 500).own() - 0.3).abs() < 1e-6);
         assert!((after(300, 100, 1, 500).own() - 0.2).abs() < 1e-6);
         assert!((after(300, 100, 4, 500).own() - 0.2).abs() < 1e-6, "later ones are the loss's");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn who_senses_much_more_than_it_hears_of_is_disturbed_from_afar() {
+    fn sensed_airtime_above_the_reported_one_means_distant_interference() {
         let wide = |busy: u64, reported: f64| {
             let mut air = after(100, 0, 1, busy);
             air.compare(reported);
@@ -148,7 +148,7 @@ mod tests {
     ///
     /// That explains nothing.
     #[test]
-    fn who_takes_nearly_all_of_the_air_remains_disturbed_from_afar() {
+    fn a_node_with_nearly_all_airtime_keeps_its_distant_interference() {
         let mut air = after(700, 0, 1, 750);
         air.compare(0.72);
         assert!(!air.wide, "of itself that says nothing either");

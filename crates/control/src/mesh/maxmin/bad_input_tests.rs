@@ -119,7 +119,7 @@ fn a_neighbour_that_vanishes_is_named_and_costs_others_nothing_for_long() {
 ///
 /// The nodes around give way until TCP tries again, which may be after many seconds.
 #[test]
-fn a_neighbour_that_is_heard_has_not_vanished_though_nothing_gets_through() {
+fn a_received_neighbour_is_present_without_deliveries() {
     let mut mesh = Mesh::stack();
     mesh.active[1] = false;
     mesh.carries = |_| 1.5e6;
@@ -183,7 +183,7 @@ fn channel_counters_that_jump_or_stand_still_are_named() {
 }
 
 #[test]
-fn a_level_that_is_no_number_begins_anew() {
+fn an_invalid_level_is_reset() {
     let fine = (Span::from_millis(100), 1.0, 0.0, 3e5);
     for odd in [f64::NAN, f64::INFINITY, -1.0] {
         let mut level = Level::new(2e5, (2e3, 5e6));

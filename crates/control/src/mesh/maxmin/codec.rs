@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_circle_can_be_is_malformed() {
+    fn impossible_circles_are_malformed() {
         let levels = |c| word(Values::Levels(Circles(c)));
         let rates = |c| word(Values::Rates(Circles(c)));
         for fine in [levels([0, 0, 9]), levels([9, 9, 3]), rates([0, 4, 4]), levels([0, 0, 0])] {
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_read_is_written_again(bits: u32) {
+        fn read_values_are_written_unchanged(bits: u32) {
             if let Ok(Some(values)) = read(bits) {
                 prop_assert_eq!(read(word(values)), Ok(Some(values)));
             }

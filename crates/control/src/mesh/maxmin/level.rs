@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lower_level_holds_already_may_wait_longer_and_moves_faster() {
+    fn flows_limited_elsewhere_may_wait_longer_and_rise_faster() {
         // Three packets wait where two may: no flow of the node is limited elsewhere, so the level falls.
         assert!(after(10, 3.0, 1.0) < 0.8);
         assert!(after(10, 3.0, 0.5) < 0.8, "a higher level elsewhere holds nothing");

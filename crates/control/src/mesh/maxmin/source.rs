@@ -25,7 +25,7 @@ pub(super) struct Passing {
     pub rate: f64,
     /// Moving average of the rate over a shorter time.
     quick: f64,
-    /// Time at which the MAC last gave up a packet of it.
+    /// Time at which the MAC last gave up a packet of the flow.
     pub failed: Option<Time>,
     /// Time of its last delivered data.
     through: Option<Time>,
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_flow_has_is_seen_soon_and_forgotten_four_times_as_slowly() {
+    fn the_rate_of_a_flow_rises_four_times_as_fast_as_it_falls() {
         let here = FlowHere::new(FlowId(0), Place::Forwarder, 1500, 1500);
         let mut flow = Passing::new(here, false);
         let at = |n: u64| Time::ZERO + Span::from_millis(10 * n);
@@ -218,7 +218,7 @@ mod tests {
 
     /// Two packets beyond the free one wait 20 ms at 1 Mbit/s, and 200 ms at 100 kbit/s.
     #[test]
-    fn what_waits_is_marked_by_how_long_it_will_wait() {
+    fn packets_are_marked_by_their_expected_wait() {
         let here = FlowHere::new(FlowId(0), Place::Source, 1250, 1250);
         let mut flow = Passing::new(here, true);
         flow.waits = 3;

@@ -266,7 +266,7 @@ fn one_bottleneck_gives_all_around_it_the_same() {
 ///
 /// Flows beyond its two hops have the rest of their own neighbourhood: water-filling.
 #[test]
-fn who_is_not_around_a_bottleneck_is_not_held_by_it() {
+fn flows_away_from_a_bottleneck_are_not_limited_by_it() {
     let links = [(1, 2), (3, 4), (5, 6), (7, 8), (2, 4), (4, 6), (6, 8)];
     let mut mesh = Mesh::new(&links, &[&[1, 2], &[3, 4], &[5, 6], &[7, 8]], &[]);
     mesh.carries = |n| match n {
@@ -286,7 +286,7 @@ fn who_is_not_around_a_bottleneck_is_not_held_by_it() {
 }
 
 #[test]
-fn a_newcomer_has_its_share_within_three_seconds_and_what_it_frees_is_used() {
+fn a_new_flow_has_its_share_within_three_seconds_and_leaves_it_when_it_ends() {
     let mut mesh = Mesh::stack();
     mesh.carries = |n| if [2, 5, 8].contains(&n) { 1.2e6 } else { 1e9 };
     mesh.active[1] = false;
@@ -326,7 +326,7 @@ fn a_flow_that_does_not_get_through_lowers_the_level_of_those_around() {
 
 /// At a few packets per second, the predecessor of most packets was delivered long ago.
 #[test]
-fn who_sends_seldom_is_not_taken_for_one_that_is_not_heard() {
+fn a_flow_of_few_packets_is_not_undelivered() {
     let mut mesh = Mesh::stack();
     mesh.active[0] = false;
     mesh.run(10.0);
@@ -348,7 +348,7 @@ fn who_sends_seldom_is_not_taken_for_one_that_is_not_heard() {
 ///
 /// A forwarding node reports their limit to the node before it.
 #[test]
-fn flows_without_acknowledgements_are_told_by_messages() {
+fn limits_of_flows_without_acknowledgements_are_sent_in_messages() {
     let links = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)];
     let mut mesh = Mesh::new(&links, &[&[1, 2, 3, 4, 5, 6, 7]], &[]);
     mesh.acks = false;

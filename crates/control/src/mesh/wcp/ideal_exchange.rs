@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_node_tells_of_its_links_counts_for_those_that_share_their_air() {
+    fn reported_links_count_for_nodes_that_share_their_airtime() {
         let node = NodeId;
         let link = |from, to| Link { from: node(from), to: node(to) };
         // 1 is in range of 2, which is in range of 3; 8 and 9 are far away.

@@ -92,7 +92,7 @@ impl OwnLink {
 #[derive(Debug)]
 pub(super) struct NeighbourState {
     pub node: NodeId,
-    /// Its links, each as reported by its packets on that link.
+    /// Links of the neighbour, each as reported by its packets on that link.
     links: Vec<(NodeId, LinkState, Time)>,
     /// State of all links into it.
     into: LinkState,

@@ -28,7 +28,7 @@ const STACK: [(u32, u32); 8] = [(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), 
 const DIAMOND: [(u32, u32); 10] =
     [(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 4), (2, 6), (8, 4), (8, 6)];
 
-fn hears(links: &[(u32, u32)], a: u32, b: u32) -> bool {
+fn in_range(links: &[(u32, u32)], a: u32, b: u32) -> bool {
     links.iter().any(|l| *l == (a, b) || *l == (b, a))
 }
 
@@ -37,7 +37,7 @@ fn hears(links: &[(u32, u32)], a: u32, b: u32) -> bool {
 /// Every node has then sent a packet on every link three times, and all nodes in range overhear all packets.
 fn reported(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
     let nodes = || 1..=9u32;
-    let neighbours = |n: u32| nodes().filter(move |m| hears(links, n, *m)).map(NodeId);
+    let neighbours = |n: u32| nodes().filter(move |m| in_range(links, n, *m)).map(NodeId);
     let mut books: Vec<Neighbourhood> = nodes()
         .map(|n| Neighbourhood::new(NodeId(n), neighbours(n).collect::<Vec<_>>().into_iter()))
         .collect();
@@ -51,7 +51,7 @@ fn reported(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
             let (into, around) = (neighbourhood.inward(), neighbourhood.around(K));
             let stated: Vec<(NodeId, LinkState)> =
                 neighbourhood.own.iter().map(|o| (o.to, o.state(K))).collect();
-            for to in nodes().filter(|n| hears(links, from, *n)) {
+            for to in nodes().filter(|n| in_range(links, from, *n)) {
                 let far = books[to as usize - 1].far.iter_mut();
                 let far = far.into_iter().find(|f| f.node == NodeId(from)).unwrap();
                 for (end, own) in &stated {
@@ -73,10 +73,10 @@ fn reported(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
 
 /// L(i→j) as it is defined: all links into and out of i, j, and the neighbours of either.
 fn neighbourhood(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
-    let inside = |n: u32| n == i || n == j || hears(links, n, i) || hears(links, n, j);
+    let inside = |n: u32| n == i || n == j || in_range(links, n, i) || in_range(links, n, j);
     let mut all = Vec::new();
     for x in 1..=9 {
-        for y in (1..=9).filter(|y| hears(links, x, *y)) {
+        for y in (1..=9).filter(|y| in_range(links, x, *y)) {
             if inside(x) || inside(y) {
                 all.push((x, y));
             }
@@ -161,7 +161,7 @@ fn halves_once_per_interval_and_rises_by_alpha() {
 }
 
 #[test]
-fn a_new_flow_doubles_until_it_is_told() {
+fn a_new_flow_doubles_until_its_first_notification() {
     let mut r = rate(10.0);
     r.aimd.interval = Span::from_millis(50);
     for ms in (0..=1100).step_by(10) {
@@ -356,7 +356,7 @@ fn no_source_sends_more_than_its_link_carries() {
 }
 
 #[test]
-fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
+fn a_notification_halves_the_rate_for_the_time_in_its_packet() {
     let mut i = start("wcp", setting());
     assert_eq!(spacings(&mut i, at(0), Event::Deadline), [Span::from_millis(100)]);
     let reported = |marked: u32, instant: u32| {
@@ -491,7 +491,8 @@ fn in_the_network_a_source_goes_by_the_slowest_router() {
 #[test]
 fn outside_the_air_exactly_the_neighbourhood_counts() {
     // Node 2 of the Stack, link 2→3.
-    let links = |n: u32| move |l: &&(u32, u32)| hears(&STACK, n, l.0) || hears(&STACK, n, l.1);
+    let links =
+        |n: u32| move |l: &&(u32, u32)| in_range(&STACK, n, l.0) || in_range(&STACK, n, l.1);
     let known: Vec<Link> = STACK
         .iter()
         .filter(links(2))

@@ -299,7 +299,7 @@ mod tests {
     ///
     /// There are at most two acknowledgements each, and one for one if none was counted.
     #[test]
-    fn what_is_sent_more_is_answered_as_it_was_so_far() {
+    fn additional_packets_are_acknowledged_at_the_measured_ratio() {
         let data = report(1, 2, 1);
         let stream = FrameStream { link: 0, after: None };
         let answers = |acks, back| {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_passes_on_what_brings_half_of_its_flows() {
+    fn a_link_follows_the_link_with_half_of_its_flows() {
         let brings = |flows| passes_on(&[report(1, 2, flows), report(2, 3, 4)])[1];
         assert_eq!([1, 2, 4].map(brings), [None, Some(0), Some(0)]);
         // The one with the most flows.

@@ -7,7 +7,7 @@ use core::ops::RangeInclusive;
 /// Relative distance from the level that is near enough.
 ///
 /// The rest is followed along the curve.
-const TOLERANCE: f64 = 0.01;
+const LEVEL_TOLERANCE: f64 = 0.01;
 /// Maximum number of evaluations for one root.
 const MAX_EVALUATIONS: usize = 40;
 /// Number of evaluations from which the bracket is halved each time.
@@ -46,7 +46,7 @@ impl HeadroomSearch {
 
     /// Returns the largest point of the range where the function is at most at its level.
     ///
-    /// It is exact to `fine` or [`TOLERANCE`]; the range's lower end if there is none. `None` of the function is above
+    /// It is exact to `fine` or [`LEVEL_TOLERANCE`]; the range's lower end if there is none. `None` of the function is above
     /// everything.
     pub fn run(&self, last: &mut QueueCurve, mut at: impl FnMut(f64) -> Option<f64>) -> f64 {
         let (least, most) = (*self.range.start(), *self.range.end());
@@ -70,7 +70,7 @@ impl HeadroomSearch {
                 before = Some((load, load / v));
                 let edge = (load / v + last.bend * load) / (1.0 / self.level + last.bend);
                 let there = (edge - self.base) / self.step;
-                if (v - self.level).abs() <= TOLERANCE {
+                if (v - self.level).abs() <= LEVEL_TOLERANCE {
                     last.load = Some(edge);
                     return there.clamp(least, most);
                 }

@@ -79,7 +79,7 @@ struct Crossing {
 
 /// Samples of the node's queue, and the bytes delivered meanwhile, over one or more epochs.
 #[derive(Clone, Copy, Debug, Default)]
-struct Looks {
+struct QueueSamples {
     since: Time,
     bytes: u64,
     all: u32,
@@ -100,7 +100,7 @@ pub(super) struct OwnLink {
     acks: Meter,
     /// Data that came in to be sent on it.
     came: Meter,
-    looks: Looks,
+    looks: QueueSamples,
     flows: Vec<Crossing>,
     used: Time,
     /// Start of the epoch.
@@ -159,7 +159,7 @@ impl OwnLink {
             data: Meter::default(),
             acks: Meter::default(),
             came: Meter::default(),
-            looks: Looks::default(),
+            looks: QueueSamples::default(),
             flows: Vec::new(),
             used: Time::ZERO,
             since: Time::ZERO,
@@ -187,7 +187,7 @@ impl OwnLink {
     pub fn begin(&mut self, now: Time, next: Time) {
         (self.since, self.next) = (now, Some(next));
         (self.data, self.acks, self.came) = Default::default();
-        (self.looks, self.epochs) = (Looks { since: now, ..Looks::default() }, 0);
+        (self.looks, self.epochs) = (QueueSamples { since: now, ..QueueSamples::default() }, 0);
         (self.born, self.backlogged, self.passed) = (now, false, 1.0);
         self.delivered_before = false;
         self.epoch = next.since(now);
@@ -243,7 +243,7 @@ impl OwnLink {
         }
     }
 
-    /// True if data comes in for it and no transmission is reported.
+    /// True if data arrives for the link and no transmission is reported.
     pub fn unreported(&self) -> bool {
         self.came.packets >= UNREPORTED_PACKETS && self.data.packets == 0
     }
@@ -307,7 +307,7 @@ impl OwnLink {
     /// This needs enough samples. The queue is backlogged if packets wait for more of the time than allowed.
     fn judge(&mut self, now: Time, full: Full, allowed: f64) {
         self.passed = 1.0;
-        let Looks { since, bytes, all, waiting } = self.looks;
+        let QueueSamples { since, bytes, all, waiting } = self.looks;
         if all < QUEUE_SAMPLES {
             return;
         }
@@ -316,7 +316,7 @@ impl OwnLink {
         if allowed > 0.0 && part < full.short && !self.unreported() {
             self.passed = part;
         }
-        self.looks = Looks { since: now, ..Looks::default() };
+        self.looks = QueueSamples { since: now, ..QueueSamples::default() };
     }
 
     /// Ends the epoch now, or after the minimum length.
@@ -439,7 +439,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fastest_flow_is_told_from_alike_to_alone() {
+    fn the_fastest_flow_is_encoded_from_equal_to_alone() {
         let top = |bytes: &[u32]| {
             let to = Link { from: NodeId(0), to: NodeId(1) };
             let around = Topology::new(NodeId(0), [to].into_iter());

@@ -91,15 +91,15 @@ impl FlowReport {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct LinkReport {
     pub link: Link,
-    /// x: data sent on it, IP bits/s.
+    /// x: data sent on the link, IP bits/s.
     pub data: f64,
     /// Mean size of the data packets, in bytes.
     pub size: u32,
-    /// n: number of flows with data on it.
+    /// n: number of flows with data on the link.
     pub flows: u32,
     /// Relative distance of its fastest flow above the mean; 0 if all are equal, 1 if alone.
     pub top: f64,
-    /// Acknowledgements sent on it, packets/s.
+    /// Acknowledgements sent on the link, packets/s.
     pub acks: f64,
     /// Nominal rate.
     pub rate: BitRate,
@@ -205,7 +205,7 @@ impl LinkReport {
         }
     }
 
-    /// True if nothing crosses it any more.
+    /// True if no traffic crosses the link.
     pub fn is_empty(&self) -> bool {
         self.data == 0.0 && self.acks == 0.0
     }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_told_is_nothing_and_absurd_news_are_named() {
+    fn an_empty_report_is_absent_and_an_implausible_one_is_named() {
         assert_eq!(LinkReport::read([0; REPORT_WORDS]), None);
         assert_eq!(LinkReport::of_plain(&[1, 2, 3]), Err(Implausible));
         let n = report();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sources_say_comes_back() {
+    fn reports_of_sources_are_decoded() {
         let written = FlowReport { trip: 0.083, rate: 265_000.0 };
         let back = FlowReport::read(written.word());
         assert!((back.trip / written.trip - 1.0).abs() < 0.05, "{back:?}");

@@ -2,7 +2,7 @@
 //!
 //! If the nodes that fill the air are hidden from a newcomer, the MAC discards its first packets, and reports
 //! travel in packets. Until one is delivered, the node reports its link in messages, nodes that receive them
-//! forward them, and the flows around give way. Departures are reported as well, and the capacity that is
+//! forward them, and the flows around give way. Departures are reported, too, and the capacity that is
 //! freed is used.
 
 use fairmesh_units::{NodeId, Span, Time};

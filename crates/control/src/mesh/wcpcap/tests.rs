@@ -96,7 +96,7 @@ fn neighbourhood(links: &[(u32, u32)], i: u32, j: u32) -> Vec<Link> {
 }
 
 #[test]
-fn news_of_every_link_reach_exactly_those_that_need_them() {
+fn reports_of_a_link_reach_exactly_the_nodes_that_need_them() {
     for links in [STACK, DIAMOND, CROSS] {
         let nodes: BTreeSet<u32> = links.iter().flat_map(|l| [l.0, l.1]).collect();
         let new = |n: &u32| Reports::new(Topology::new(NodeId(*n), directed(links).into_iter()));
@@ -134,7 +134,7 @@ fn news_of_every_link_reach_exactly_those_that_need_them() {
 }
 
 #[test]
-fn old_news_are_forgotten_and_go_in_no_circles() {
+fn old_reports_expire_and_do_not_circulate() {
     let mut reports = Reports::new(Topology::new(NodeId(5), directed(STACK).into_iter()));
     let reported = report(link(1, 2), 1e5, 1);
     assert_eq!(reports.take(Time::ZERO, Some(NodeId(2)), reported), Ok(()));
@@ -181,7 +181,7 @@ fn the_largest_delta_is_found() {
     assert!(headroom(&[report(link(1, 2), 1e3, 1)], 0.7) > 680e3);
 }
 
-/// δ raises the acknowledgements of data as well, in the proportion that was measured.
+/// δ also raises the acknowledgements of data, in the measured proportion.
 #[test]
 fn acknowledgements_grow_with_the_data_that_they_answer() {
     let data = LinkReport { size: 500, ..report(link(1, 2), 400e3, 1) };
@@ -236,7 +236,7 @@ impl LinkRates for Doubtful {
 ///
 /// The model's answers are used otherwise.
 #[test]
-fn what_the_model_does_not_know_is_no_boundary() {
+fn a_model_without_answer_sets_no_boundary() {
     let found = |size: u32, u: f64| {
         let all = [LinkReport { size, ..report(link(1, 2), 1e5, 1) }];
         let last = &mut QueueCurve::default();
@@ -345,7 +345,7 @@ fn paces(actions: &Actions) -> Vec<f64> {
 }
 
 #[test]
-fn links_share_what_there_is_out_among_all_flows_around() {
+fn links_share_the_headroom_among_all_flows_around() {
     // 100 packets of 500 bytes per second each: 400 kbit/s on 2→3 and on 5→6, one flow each.
     let mut i = node("wcpcap", &[("rho", 1.0), ("u", 1.0)]);
     let other = received(7, link(5, 6), report(link(5, 6), 400e3, 1).words());
@@ -429,7 +429,7 @@ fn the_least_rate_around_counts() {
 }
 
 #[test]
-fn where_packets_wait_most_of_the_time_rates_fall_by_what_does_not_get_through() {
+fn persistent_queues_lower_rates_by_the_undelivered_part() {
     let waits = |packets| {
         Event::Queue(QueueLength { class: Class::All, packets, bytes: 500 * u64::from(packets) })
     };
@@ -465,7 +465,7 @@ fn named(actions: &Actions, code: &str) -> usize {
 }
 
 #[test]
-fn news_that_cannot_be_true_change_nothing_and_are_named() {
+fn impossible_reports_change_nothing_and_are_named() {
     let mut honest = node("wcpcap", &[]);
     let mut lied = node("wcpcap", &[]);
     let calm = live(&mut honest, 0, 3000, &[sent(0, 3)]);
@@ -512,7 +512,7 @@ fn feedback_that_stops_leaves_the_rate_and_is_named() {
 }
 
 #[test]
-fn without_transmit_status_what_comes_in_counts() {
+fn without_transmit_status_received_frames_count() {
     let mut i = node("wcpcap", &[]);
     // A single frame is reported, and then none, while data keeps coming.
     live(&mut i, 0, 11, &[sent(0, 3)]);
@@ -588,7 +588,7 @@ fn lost(flow: u32, to: u32) -> Event<'static> {
 ///
 /// This ends when one is delivered, or when TCP has given up for a long time.
 #[test]
-fn who_does_not_get_through_says_so_by_messages() {
+fn undelivered_flows_are_reported_by_messages() {
     let mut i = node("wcpcap", &[]);
     // A new flow is reported for its first second at most.
     let first = reported(&mut i, 0, 3000);
@@ -616,7 +616,7 @@ fn who_does_not_get_through_says_so_by_messages() {
 ///
 /// Other nodes do not forward that; an invalid message is reported.
 #[test]
-fn who_hears_of_it_tells_on() {
+fn reports_of_undelivered_flows_are_forwarded() {
     let mut i = node("wcpcap", &[]);
     reported(&mut i, 0, 3000);
     let words = report(link(5, 4), 1e3, 1).words();
@@ -641,7 +641,7 @@ fn who_hears_of_it_tells_on() {
 
 /// Flows with undelivered packets count as if they had the rate of the fastest flow around.
 #[test]
-fn room_is_made_for_who_is_not_heard() {
+fn undelivered_flows_are_given_headroom() {
     let silent = report(link(5, 4), newcomers::UNDELIVERED_RATE_BOUND, 2);
     let mut around = [report(link(1, 2), 300e3, 1), silent, report(link(3, 4), 2e3, 1)];
     newcomers::make_room(&mut around);
@@ -652,7 +652,7 @@ fn room_is_made_for_who_is_not_heard() {
 ///
 /// It does not while packets of a node around are not delivered.
 #[test]
-fn who_leaves_is_told() {
+fn ended_flows_are_reported() {
     let gone = |cry: bool| {
         let mut i = node("wcpcap", &[]);
         reported(&mut i, 0, 2000);

@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(number: u32, rate in 1_u64.., seconds in 1_u64..=600) {
+        fn orders_are_decoded_as_encoded(number: u32, rate in 1_u64.., seconds in 1_u64..=600) {
             let keep = (BitRate(rate), Span::from_secs(seconds));
             for limit in [None, Some(keep)] {
                 let order = Order { number, limit };

@@ -100,7 +100,7 @@ mod tests {
 
     /// Returns the agent's actions after this message.
     fn receive(agent: &mut dyn Control, now: Time, body: &[u8]) -> Vec<Action> {
-        let mut actions = Actions::silent();
+        let mut actions = Actions::without_reasons();
         let from = NodeId(0);
         agent.on(now, &Event::Message(Message { from, body }), &mut actions);
         actions.iter().copied().collect()
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(receive(&mut *agent, s(1), &order(1, 50_000)), limit(50_000));
         assert_eq!(receive(&mut *agent, s(9), &order(2, 50_000)), []);
         assert_eq!(agent.next_deadline(), Some(s(24)));
-        let mut actions = Actions::silent();
+        let mut actions = Actions::without_reasons();
         agent.on(s(23), &Event::Deadline, &mut actions);
         assert!(actions.is_empty());
         agent.on(s(24), &Event::Deadline, &mut actions);

@@ -22,16 +22,16 @@ pub(super) struct Path {
 /// With TCP's and IP's 40, the released code counts 112 bytes of headers.
 const FRAME_OVERHEAD_BYTES: u32 = 72;
 /// Size of an acknowledgement in IP bytes.
-const ACK: u32 = 40;
+const ACK_BYTES: u32 = 40;
 
 /// Queueing and out-of-interference delay from which a sample is ignored, in s.
 const MAX_SAMPLE_DELAY: f64 = 0.5;
 /// Weight of the past in the mean of the out-of-interference delay.
-const ALPHA: f64 = 0.7;
+const INTERFERENCE_MEMORY: f64 = 0.7;
 /// Weight of the past in the mean of the queueing delay.
-const GAMMA: f64 = 0.5;
+const QUEUEING_MEMORY: f64 = 0.5;
 /// Number of round trips from which the variation is computed.
-const HISTORY: usize = 50;
+const VARIATION_SAMPLES: usize = 50;
 
 /// Out-of-interference delay of one path and its variation.
 #[derive(Clone, Debug)]
@@ -47,7 +47,12 @@ pub(super) struct Estimate {
 
 impl Estimate {
     pub fn new(path: Path) -> Self {
-        Estimate { path, queueing: 0.0, delay: None, samples: VecDeque::with_capacity(HISTORY) }
+        Estimate {
+            path,
+            queueing: 0.0,
+            delay: None,
+            samples: VecDeque::with_capacity(VARIATION_SAMPLES),
+        }
     }
 
     /// Handles a round trip; returns the spacing if there is one.
@@ -55,19 +60,22 @@ impl Estimate {
         let Path { hops, rate, packet, reuse } = self.path;
         let hops = hops.max(1);
         let seconds = |ip: u32| f64::from(8 * (ip + FRAME_OVERHEAD_BYTES)) / rate.0.max(1) as f64;
-        let (data, ack) = (seconds(packet), seconds(ACK));
+        let (data, ack) = (seconds(packet), seconds(ACK_BYTES));
         // A round trip consists of h times a data frame, an acknowledgement and two queues.
         let mut queueing = (rtt.as_secs_f64() / f64::from(hops) - (data + ack)) / 2.0;
         if queueing > MAX_SAMPLE_DELAY {
             queueing = self.queueing;
         }
-        self.queueing = GAMMA * self.queueing + (1.0 - GAMMA) * queueing;
+        self.queueing = QUEUEING_MEMORY * self.queueing + (1.0 - QUEUEING_MEMORY) * queueing;
         // Paths shorter than `reuse` are paced over one hop, as the released code does.
         let spanned = if hops >= reuse { reuse } else { 1 };
         let delay = f64::from(spanned) * (queueing + data);
         if delay > 0.0 && delay < MAX_SAMPLE_DELAY {
-            self.delay = Some(self.delay.map_or(delay, |d| ALPHA * d + (1.0 - ALPHA) * delay));
-            if self.samples.len() == HISTORY {
+            self.delay =
+                Some(self.delay.map_or(delay, |d| {
+                    INTERFERENCE_MEMORY * d + (1.0 - INTERFERENCE_MEMORY) * delay
+                }));
+            if self.samples.len() == VARIATION_SAMPLES {
                 self.samples.pop_front();
             }
             self.samples.push_back(delay);

@@ -30,7 +30,7 @@ fn without_queues_the_delay_is_four_data_frames() {
 }
 
 #[test]
-fn half_of_what_a_hop_takes_longer_is_queueing_of_data() {
+fn half_of_a_hops_extra_delay_is_queueing_of_data() {
     let mut e = Estimate::new(path(5));
     let spacing = e.sample(rtt(5.0 * (DATA + ACK + 2.0 * 3.0))).unwrap();
     assert!((ms(spacing) - 4.0 * (DATA + 3.0)).abs() < 1e-3, "{spacing}");
@@ -57,7 +57,7 @@ fn variation_slows_down() {
     let smooth = (30.0 * 0.21 + 50.0 * 0.3) / 0.51;
     assert!((ms(e.delay()) - smooth).abs() < 1e-3, "{}", e.delay());
     assert!((ms(e.spacing().unwrap()) - 1.5 * smooth).abs() < 1e-3);
-    // After fifty equal samples nothing varies any more.
+    // After fifty equal samples the variation is 0.
     for _ in 0..50 {
         e.sample(rtt(2.0 * (30.0 - 4.0 * DATA) + 4.0 * (DATA + ACK)));
     }
@@ -133,7 +133,7 @@ fn senders_on_the_air_are_paced_and_others_are_not() {
 }
 
 #[test]
-fn the_gateway_paces_what_comes_from_the_wire() {
+fn the_gateway_paces_flows_from_the_wire() {
     let site = Site::new().with_gateway(true).with_hops(Some(0));
     let flows = vec![here(0, Place::Forwarder, 2), here(1, Place::Forwarder, 9)];
     let mut i = start_with("tcp-ap", setting(site, flows), &[]).unwrap();

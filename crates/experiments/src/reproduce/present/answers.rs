@@ -13,7 +13,7 @@ use crate::reproduce::registry::{Deployment, Facts};
 /// Jain's index above which the cost of a control is described.
 const FAIR_JAIN_INDEX: f64 = 0.9;
 /// Fraction of a fair rate below which a flow starves, which makes a sum high.
-const STARVED: f64 = 0.1;
+const STARVATION_FRACTION: f64 = 0.1;
 
 /// A control over the topologies of a family.
 #[derive(Clone, Debug)]
@@ -146,7 +146,8 @@ fn with_level(best: &Row, rows: &[&Row], by: impl Fn(&Row) -> Estimate) -> Strin
 
 /// Describes the highest utilisation among the controls under which no flow starves.
 fn fastest(rows: &[&Row]) -> String {
-    let fed: Vec<&Row> = rows.iter().copied().filter(|r| r.least.mean >= STARVED).collect();
+    let fed: Vec<&Row> =
+        rows.iter().copied().filter(|r| r.least.mean >= STARVATION_FRACTION).collect();
     let u = |r: &Row| r.utilization;
     let by = |a: &&Row, b: &&Row| u(a).mean.total_cmp(&u(b).mean);
     let Some(best) = fed.iter().copied().max_by(by) else {
@@ -156,7 +157,7 @@ fn fastest(rows: &[&Row]) -> String {
     };
     let mut text = with_level(best, &fed, u);
     if let Some(first) = rows.iter().copied().max_by(by)
-        && first.least.mean < STARVED
+        && first.least.mean < STARVATION_FRACTION
     {
         let _ = write!(
             text,

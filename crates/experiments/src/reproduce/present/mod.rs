@@ -17,7 +17,7 @@ use super::declare::ChartKind;
 use super::record::Record;
 
 /// Template of the page, beside the declaration.
-const TEMPLATE: &str = "page.md";
+const PAGE_TEMPLATE: &str = "page.md";
 
 /// Element between braces.
 #[derive(Debug, Deserialize)]
@@ -48,7 +48,7 @@ pub type File = (String, String);
 /// A template that cannot be read or names missing data; a picture that cannot be drawn.
 pub fn files(entry: &Entry, record: &Record) -> Result<Vec<File>, String> {
     let Some(path) = &entry.experiment.page else { return Ok(Vec::new()) };
-    let name = format!("{}/{TEMPLATE}", entry.id);
+    let name = format!("{}/{PAGE_TEMPLATE}", entry.id);
     let template = entry.from.file(&name).map_err(|e| e.to_string())?;
     let template = template.ok_or_else(|| format!("{name}: there is no such file"))?;
     let picture = format!("img/{}.svg", entry.id);

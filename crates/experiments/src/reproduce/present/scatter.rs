@@ -249,13 +249,13 @@ impl Box2 {
 
 /// Position of a name.
 #[derive(Clone, Copy, Debug)]
-struct Spot {
+struct NamePosition {
     at: Box2,
     /// True if a line must lead to it.
     far: bool,
 }
 
-impl Spot {
+impl NamePosition {
     /// Returns the point of its rectangle that is nearest to a mark.
     fn nearest(&self, x: f64, y: f64) -> (f64, f64) {
         (x.clamp(self.at.left, self.at.right), y.clamp(self.at.top, self.at.bottom))
@@ -265,7 +265,7 @@ impl Spot {
 /// Returns places for names, beside their marks or further away.
 ///
 /// They overlap no mark and no other name.
-fn labels(names: &[&str], marks: &[(f64, f64, f64)], frame: Box2) -> Vec<Spot> {
+fn labels(names: &[&str], marks: &[(f64, f64, f64)], frame: Box2) -> Vec<NamePosition> {
     let mut taken: Vec<Box2> = marks
         .iter()
         .map(|&(x, y, r)| Box2 { left: x - r, top: y - r, right: x + r, bottom: y + r })
@@ -276,7 +276,7 @@ fn labels(names: &[&str], marks: &[(f64, f64, f64)], frame: Box2) -> Vec<Spot> {
         let free = |b: &Box2| b.inside(&frame) && !taken.iter().any(|t| t.meets(b));
         let spot = candidates(x, y, r, size).find(|s| free(&s.at));
         // Without free space: beside the mark, with an overlap.
-        let spot = spot.unwrap_or(Spot { at: beside(x + r + 3.0, y, size), far: false });
+        let spot = spot.unwrap_or(NamePosition { at: beside(x + r + 3.0, y, size), far: false });
         taken.push(spot.at);
         spots.push(spot);
     }
@@ -288,7 +288,7 @@ fn beside(left: f64, middle: f64, size: (f64, f64)) -> Box2 {
 }
 
 /// Returns places to the right, left, above and below, then around in growing circles.
-fn candidates(x: f64, y: f64, r: f64, size: (f64, f64)) -> impl Iterator<Item = Spot> {
+fn candidates(x: f64, y: f64, r: f64, size: (f64, f64)) -> impl Iterator<Item = NamePosition> {
     let gap = r + 3.0;
     let near = [
         (x + gap, y),
@@ -296,14 +296,14 @@ fn candidates(x: f64, y: f64, r: f64, size: (f64, f64)) -> impl Iterator<Item = 
         (x - size.0 / 2.0, y - gap - size.1 / 2.0),
         (x - size.0 / 2.0, y + gap + size.1 / 2.0),
     ];
-    let near = near.map(|(l, m)| Spot { at: beside(l, m, size), far: false });
+    let near = near.map(|(l, m)| NamePosition { at: beside(l, m, size), far: false });
     let far = (1..40).flat_map(move |ring| {
         let out = gap + 7.0 * f64::from(ring);
         (0..24).map(move |k| {
             let angle = f64::from(k) * std::f64::consts::TAU / 24.0;
             let (cx, cy) = (x + out * angle.cos(), y + out * angle.sin());
             let left = if angle.cos() >= 0.0 { cx } else { cx - size.0 };
-            Spot { at: beside(left, cy, size), far: true }
+            NamePosition { at: beside(left, cy, size), far: true }
         })
     });
     near.into_iter().chain(far)

@@ -8,7 +8,7 @@ use plotters::style::RGBColor;
 use super::view::View;
 
 /// Fraction of the mean below which a flow starves.
-const STARVED: f64 = 0.1;
+const STARVATION_FRACTION: f64 = 0.1;
 
 /// Left edge of the squares, px.
 const SQUARES_LEFT_PX: usize = 190;
@@ -27,7 +27,7 @@ fn hex(c: RGBColor) -> String {
 
 /// Returns the colour of a starving flow, one below half of the mean, or a higher one.
 fn colour(worst: f64) -> RGBColor {
-    if worst < STARVED {
+    if worst < STARVATION_FRACTION {
         SERIES[5]
     } else if worst < WELL_SERVED_FRACTION {
         SERIES[1]

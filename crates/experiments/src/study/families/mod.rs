@@ -14,13 +14,13 @@ use fairmesh_transport::traffic::TrafficSpec;
 pub use networks::{Family, Network, Times, network};
 
 use super::Settings;
-use super::against::{Compared, Optima, Over, goodput_bps, over_runs};
+use super::against::{Compared, MeasureSummary, Optima, goodput_bps, over_runs};
 use fairmesh_lab::Store;
 use fairmesh_lab::optimum::Optimum;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
 /// Fraction of its optimum below which a home starves.
-pub const STARVED: f64 = 0.1;
+pub const STARVATION_FRACTION: f64 = 0.1;
 
 /// Goodputs of one network's subscribers under one control, as fractions of their optimum.
 ///
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub sum: Estimate,
     /// Jain's index of the fractions.
     pub jain: Estimate,
-    /// Number of backlogged subscribers below [`STARVED`].
+    /// Number of backlogged subscribers below [`STARVATION_FRACTION`].
     pub starved: usize,
 }
 
@@ -64,11 +64,11 @@ pub struct Row {
     /// Networks.
     pub networks: usize,
     /// Fraction of the worst home.
-    pub worst: Over,
+    pub worst: MeasureSummary,
     /// Sum over that of the optimum.
-    pub sum: Over,
+    pub sum: MeasureSummary,
     /// Jain's index.
-    pub jain: Over,
+    pub jain: MeasureSummary,
     /// Starved homes in all networks.
     pub starved: usize,
 }
@@ -116,7 +116,9 @@ fn outcome(
     };
     let worst = |rates: &[f64]| parts(rates).into_iter().reduce(f64::min).unwrap_or(0.0);
     let mean = parts(&goodput_bps(records));
-    let starves = |(part, flows): &(f64, &&[usize])| *part < STARVED && backlogged(scenario, flows);
+    let starves = |(part, flows): &(f64, &&[usize])| {
+        *part < STARVATION_FRACTION && backlogged(scenario, flows)
+    };
     Outcome {
         control,
         network,
@@ -141,7 +143,8 @@ impl Study {
             o.control == control && family.is_none_or(|f| networks[o.network].family == f)
         };
         let own: Vec<&Outcome> = self.outcomes.iter().filter(of).collect();
-        let over = |of: &dyn Fn(&Outcome) -> Estimate| Over::of(own.iter().map(|o| of(o)));
+        let over =
+            |of: &dyn Fn(&Outcome) -> Estimate| MeasureSummary::of(own.iter().map(|o| of(o)));
         Some(Row {
             networks: own.len(),
             worst: over(&|o| o.worst)?,

@@ -10,7 +10,7 @@ use fairmesh_scenario::Scenario;
 pub use networks::{FIRST_TUNING_MESH, Kind, Mesh, REPORTED_MESHES, mesh, meshes};
 
 use super::Settings;
-use super::against::{Compared, Optima, Over, over_runs};
+use super::against::{Compared, MeasureSummary, Optima, over_runs};
 use fairmesh_lab::Store;
 use fairmesh_lab::optimum::Optimum;
 use fairmesh_lab::{Estimate, LabError, Pool};
@@ -57,9 +57,9 @@ pub struct Row {
     /// Meshes.
     pub meshes: usize,
     /// Fraction of the worst flow.
-    pub worst: Over,
+    pub worst: MeasureSummary,
     /// Sum over that of the optimum.
-    pub sum: Over,
+    pub sum: MeasureSummary,
     /// Mean delay, in s.
     pub delay_s: Estimate,
     /// Signalling, bytes per second.
@@ -133,8 +133,8 @@ impl Study {
         };
         Some(Row {
             meshes: own.len(),
-            worst: Over::of(own.iter().map(|o| o.worst))?,
-            sum: Over::of(own.iter().map(|o| o.sum))?,
+            worst: MeasureSummary::of(own.iter().map(|o| o.worst))?,
+            sum: MeasureSummary::of(own.iter().map(|o| o.sum))?,
             delay_s: mean(&|o| o.delay_s),
             signalling: mean(&|o| o.signalling),
         })

@@ -11,7 +11,7 @@ use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
 /// Guard interval of all radios, ns: the one that every radio supports.
 const GUARD_INTERVAL_NS: u32 = 800;
 /// Traffic for which the rate of a link is chosen: full-size segments.
-const SEGMENTS: Traffic = Traffic::tcp(1460, 0, 1.0, true);
+const FULL_SEGMENTS: Traffic = Traffic::tcp(1460, 0, 1.0, true);
 /// A full-size frame, in bytes.
 const FULL_FRAME_BYTES: u32 = 1536;
 /// A routing daemon's probe with its headers, in bytes.
@@ -167,7 +167,7 @@ impl ModernRates {
         let known = |&mode: &Mode| {
             let rate = phy.rate_of(mode)?;
             let needs = half(&errors, FULL_FRAME_BYTES, rate);
-            let carries = LinkModel::perfect(&phy, rate).capacity(&SEGMENTS);
+            let carries = LinkModel::perfect(&phy, rate).capacity(&FULL_SEGMENTS);
             Some(Known { mode, rate, errors: errors.clone(), needs, carries })
         };
         let modes: Vec<Known> = modes.iter().filter_map(known).collect();
@@ -224,7 +224,7 @@ impl ModernRates {
     fn at_signal(&self, m: &Known, dbm: f64) -> f64 {
         let delivery =
             m.errors.with_signal(Power::from_dbm(dbm)).delivery(FULL_FRAME_BYTES, m.rate);
-        LinkModel { delivery, ..LinkModel::perfect(&self.phy, m.rate) }.capacity(&SEGMENTS)
+        LinkModel { delivery, ..LinkModel::perfect(&self.phy, m.rate) }.capacity(&FULL_SEGMENTS)
     }
 
     /// Returns the goodput of a link with this delivery of probes.

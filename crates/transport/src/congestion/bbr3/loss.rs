@@ -2,7 +2,7 @@
 
 use fairmesh_units::Time;
 
-use super::{BETA, Bbr3, LOSS_THRESH, NONE, STARTUP_FULL_LOSSES, State};
+use super::{BETA, Bbr3, LOSS_THRESH, STARTUP_FULL_LOSSES, State, UNBOUNDED};
 use crate::congestion::window::{Loss, RateSample, Window};
 
 impl Bbr3 {
@@ -99,7 +99,7 @@ impl Bbr3 {
             if self.bw_shortterm == f64::INFINITY {
                 self.bw_shortterm = self.max_bw.get();
             }
-            if self.inflight_shortterm == NONE {
+            if self.inflight_shortterm == UNBOUNDED {
                 self.inflight_shortterm = window.cwnd;
             }
             self.bw_shortterm = self.bw_latest.max(BETA * self.bw_shortterm);
@@ -111,7 +111,7 @@ impl Bbr3 {
 
     pub(super) fn reset_short_term(&mut self) {
         self.bw_shortterm = f64::INFINITY;
-        self.inflight_shortterm = NONE;
+        self.inflight_shortterm = UNBOUNDED;
     }
 
     pub(super) fn reset_congestion(&mut self) {

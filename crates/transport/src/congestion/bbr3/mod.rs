@@ -42,9 +42,9 @@ const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 /// Minimum window, segments. §5.6.4.3
 const MIN_PIPE: u64 = 4;
 /// Margin of the pacing rate below the estimate, so that queues drain. §5.6.2
-const MARGIN: f64 = 0.99;
-/// Volume that means "no bound".
-const NONE: u64 = u64::MAX;
+const PACING_MARGIN: f64 = 0.99;
+/// Volume that stands for the absence of a bound.
+const UNBOUNDED: u64 = u64::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -191,9 +191,9 @@ impl Bbr3 {
             extra_acked: MaxOfRounds::default(),
             extra_acked_from: Time::ZERO,
             extra_acked_delivered: 0,
-            inflight_longterm: NONE,
+            inflight_longterm: UNBOUNDED,
             bw_shortterm: f64::INFINITY,
-            inflight_shortterm: NONE,
+            inflight_shortterm: UNBOUNDED,
             bw_latest: 0.0,
             inflight_latest: 0,
             loss_round_delivered: 0,
@@ -211,7 +211,7 @@ impl Bbr3 {
             drain_start_round: 0,
             ack_phase: AckPhase::Init,
             probe_sample: false,
-            probe_up_acked_per_inc: NONE,
+            probe_up_acked_per_inc: UNBOUNDED,
             probe_up_acked: 0,
             probe_up_rounds: 0,
             rounds_since_probe_up: 0,
@@ -308,7 +308,7 @@ impl Bbr3 {
     }
 
     fn set_pacing(&mut self, gain: f64) {
-        let rate = gain * self.bw * MARGIN;
+        let rate = gain * self.bw * PACING_MARGIN;
         if self.full_bw_reached || rate > self.pacing {
             self.pacing = rate;
         }
@@ -337,7 +337,7 @@ impl Bbr3 {
         }
         // §5.6.4.7
         let cap = match self.state {
-            State::Startup | State::Drain => NONE,
+            State::Startup | State::Drain => UNBOUNDED,
             State::Down | State::Refill | State::Up => self.inflight_longterm,
             State::Cruise | State::ProbeRtt => self.inflight_with_headroom(mss),
         };

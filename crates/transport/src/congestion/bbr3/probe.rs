@@ -3,8 +3,8 @@
 use fairmesh_units::{Span, Time};
 
 use super::{
-    AckPhase, Bbr3, HEADROOM, MIN_PIPE, MIN_RTT_LENGTH, NONE, PROBE_RTT_CWND_GAIN,
-    PROBE_RTT_DURATION, PROBE_RTT_INTERVAL, State,
+    AckPhase, Bbr3, HEADROOM, MIN_PIPE, MIN_RTT_LENGTH, PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION,
+    PROBE_RTT_INTERVAL, State, UNBOUNDED,
 };
 use crate::congestion::window::{Progress, RateSample, Window};
 
@@ -21,7 +21,7 @@ impl Bbr3 {
 
     pub(super) fn start_down(&mut self, now: Time, delivered: u64) {
         self.reset_congestion();
-        self.probe_up_acked_per_inc = NONE;
+        self.probe_up_acked_per_inc = UNBOUNDED;
         self.pick_probe_wait(now, delivered);
         self.cycle_from = now;
         self.ack_phase = AckPhase::Stopping;
@@ -118,8 +118,8 @@ impl Bbr3 {
 
     /// Returns a volume that leaves room for other flows. §5.3.3.9
     pub(super) fn inflight_with_headroom(&self, mss: u64) -> u64 {
-        if self.inflight_longterm == NONE {
-            return NONE;
+        if self.inflight_longterm == UNBOUNDED {
+            return UNBOUNDED;
         }
         let room = ((self.inflight_longterm as f64 * HEADROOM) as u64).max(mss);
         self.inflight_longterm.saturating_sub(room).max(MIN_PIPE * mss)
@@ -168,7 +168,7 @@ impl Bbr3 {
                 return true;
             }
         }
-        if self.is_too_high(sample.lost, sample.in_flight) || self.inflight_longterm == NONE {
+        if self.is_too_high(sample.lost, sample.in_flight) || self.inflight_longterm == UNBOUNDED {
             return false;
         }
         self.inflight_longterm = self.inflight_longterm.max(sample.in_flight);

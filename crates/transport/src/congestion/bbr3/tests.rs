@@ -167,7 +167,7 @@ fn startup_ends_by_losses_only_if_they_are_many_apart_and_during_a_recovery() {
 }
 
 #[test]
-fn losses_in_startup_bound_what_is_in_flight_to_what_arrived() {
+fn losses_in_startup_bound_inflight_to_the_delivered_volume() {
     let mut rig = Rig::new();
     rig.round(1e6, 0);
     rig.b.enter_recovery(&mut rig.w, 0);
@@ -226,7 +226,7 @@ fn a_small_window_is_probed_after_as_many_rounds_as_it_has_segments() {
 }
 
 #[test]
-fn more_than_two_percent_lost_in_a_probe_lowers_the_bound_to_what_was_in_flight_then() {
+fn a_probe_with_more_than_two_percent_loss_lowers_the_inflight_bound() {
     let mut rig = Rig::probing(200 * MSS);
     // Exactly 2 % is allowed.
     rig.lose(0, 3 * MSS, 150 * MSS);
@@ -315,7 +315,7 @@ fn a_probe_after_one_that_went_too_high_stops_at_its_level_and_is_repeated_at_on
 }
 
 #[test]
-fn a_lossy_round_of_cruising_follows_what_arrives_and_a_probe_forgets_it() {
+fn a_lossy_round_lowers_the_short_term_bounds_and_a_probe_removes_them() {
     let mut rig = Rig::new();
     rig.reach(State::Cruise);
     let cwnd = rig.w.cwnd;
@@ -332,7 +332,7 @@ fn a_lossy_round_of_cruising_follows_what_arrives_and_a_probe_forgets_it() {
     assert!(rig.b.bw >= 0.5e6 && rig.b.inflight_shortterm < cwnd);
     rig.in_flight = Some(10 * MSS);
     rig.reach(State::Refill);
-    assert_eq!((rig.b.bw_shortterm, rig.b.inflight_shortterm), (f64::INFINITY, NONE));
+    assert_eq!((rig.b.bw_shortterm, rig.b.inflight_shortterm), (f64::INFINITY, UNBOUNDED));
     assert_eq!(rig.b.bw, rig.b.max_bw.get());
 }
 
@@ -353,7 +353,7 @@ fn bandwidth_is_kept_for_two_cycles() {
 }
 
 #[test]
-fn five_seconds_without_a_shorter_round_trip_halve_what_is_in_flight_for_200_ms() {
+fn probe_rtt_halves_inflight_for_200_ms_after_five_seconds() {
     let mut rig = Rig::new();
     (rig.in_flight, rig.ages) = (Some(90 * MSS), true);
     rig.reach(State::ProbeRtt);
@@ -389,7 +389,7 @@ fn a_longer_round_trip_is_believed_after_ten_seconds() {
 }
 
 #[test]
-fn bursts_of_acknowledgements_widen_the_window_by_what_came_at_once() {
+fn aggregated_acknowledgements_widen_the_window() {
     let mut rig = Rig::new();
     rig.reach(State::Cruise);
     rig.b.extra_acked = MaxOfRounds::default();
@@ -443,7 +443,7 @@ fn a_timeout_leaves_one_segment_and_the_repair_brings_the_window_back() {
 
 #[test]
 fn after_an_idle_period_it_paces_at_the_estimated_rate() {
-    let mut rig = Rig::probing(NONE);
+    let mut rig = Rig::probing(UNBOUNDED);
     rig.b.restart(rig.now, &mut rig.w, rig.delivered);
     assert!((rig.b.pacing_rate() - rig.b.bw * 0.99).abs() < 1.0);
     // The idle period counts as a probe of the round trip.

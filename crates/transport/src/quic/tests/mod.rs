@@ -205,7 +205,7 @@ fn the_window_is_halved_once_per_loss_epoch() {
 }
 
 #[test]
-fn slow_start_grows_by_what_is_acknowledged_and_avoidance_by_a_datagram_per_window() {
+fn slow_start_grows_by_acknowledged_bytes_and_avoidance_by_a_datagram_per_window() {
     let mut r = Rig::reno(10);
     r.s.window.ssthresh = u64::MAX;
     r.sent();

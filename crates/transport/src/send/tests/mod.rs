@@ -222,7 +222,7 @@ fn repeated_timeouts() {
 }
 
 #[test]
-fn karn_takes_no_sample_from_what_was_sent_twice() {
+fn karn_takes_no_sample_from_a_retransmission() {
     let mut r = Rig::full(rfc_reno(), 4);
     let srtt = r.s.srtt();
     r.time_out();
@@ -341,7 +341,7 @@ fn rescue_retransmission_once() {
 }
 
 #[test]
-fn timeout_with_sack_skips_what_arrived() {
+fn a_timeout_with_sack_skips_received_segments() {
     let mut r = Rig::full(rfc_sack(), 6);
     r.ack_with(0, &[(2, 4)], Flags::NONE);
     assert_eq!(r.time_out(), [0]);

@@ -12,16 +12,16 @@ use core::ops::Range;
 use fairmesh_units::{Span, Stream, Time};
 
 use self::samples::Samples;
-use self::statistics::{LENGTH_WEIGHT, ONE, RateStatistics, tries};
+use self::statistics::{LENGTH_WEIGHT, RateStatistics, SCALE, tries};
 use super::Attempt;
 use fairmesh_phy::{Phy, Rate};
 
 /// Interval between updates of the statistics (update_interval).
 ///
 /// The clock has ticks of a few ms.
-const UPDATE: Span = Span::from_millis(50);
+const UPDATE_INTERVAL: Span = Span::from_millis(50);
 /// Minimum interval between samples (MINSTREL_SAMPLE_INTERVAL).
-const SAMPLE: Span = Span::from_millis(20);
+const SAMPLE_INTERVAL: Span = Span::from_millis(20);
 /// Number of best rates by throughput that are kept in order (MAX_THR_RATES).
 const BEST_RATES: usize = 4;
 /// Number of rates for the attempts of a frame, for drivers that take four.
@@ -52,7 +52,7 @@ pub struct MinstrelHt {
     most_reliable: usize,
     /// Attempts at the three fastest rates and at the most reliable one.
     tries: [u32; RATES_PER_FRAME],
-    /// Mean MPDUs per frame in parts of [`ONE`], and frames and MPDUs of this interval.
+    /// Mean MPDUs per frame in parts of [`SCALE`], and frames and MPDUs of this interval.
     length: i32,
     frames: u32,
     mpdus: u32,
@@ -68,7 +68,7 @@ pub struct MinstrelHt {
 impl MinstrelHt {
     /// Builds the choice over all MCS of `phy`; there must be one.
     pub fn new(phy: &Phy) -> Self {
-        MinstrelHt::with_interval(phy, UPDATE)
+        MinstrelHt::with_interval(phy, UPDATE_INTERVAL)
     }
 
     /// Builds the choice with another update interval than 50 ms.
@@ -102,7 +102,7 @@ impl MinstrelHt {
             fastest: [0; BEST_RATES],
             most_reliable: 0,
             tries: [2; RATES_PER_FRAME],
-            length: ONE as i32,
+            length: SCALE as i32,
             frames: 0,
             mpdus: 0,
             started: false,
@@ -196,7 +196,7 @@ impl MinstrelHt {
 
     /// Updates the statistics (minstrel_ht_update_stats).
     fn update(&mut self, now: Time, rng: &mut Stream) {
-        if let Some(mean) = (self.mpdus * ONE).checked_div(self.frames) {
+        if let Some(mean) = (self.mpdus * SCALE).checked_div(self.frames) {
             self.length += (mean as i32 - self.length) / LENGTH_WEIGHT;
             (self.frames, self.mpdus) = (0, 0);
         }
@@ -272,7 +272,7 @@ impl MinstrelHt {
             return;
         }
         let surer = |than: usize| {
-            if 100 * k.probability > 75 * ONE {
+            if 100 * k.probability > 75 * SCALE {
                 self.throughput(at) > self.throughput(than)
             } else {
                 k.probability > self.known[than].probability
@@ -293,7 +293,7 @@ impl MinstrelHt {
 
     /// Returns the mean length of frames, as a whole number (minstrel_ht_avg_ampdu_len).
     fn whole_length(&self) -> u32 {
-        (self.length as u32 / ONE).max(1)
+        (self.length as u32 / SCALE).max(1)
     }
 
     fn set_tries(&mut self) {

@@ -2,8 +2,8 @@
 
 use fairmesh_units::{Stream, Time};
 
-use super::statistics::{ONE, RateStatistics};
-use super::{Group, SAMPLE};
+use super::statistics::{RateStatistics, SCALE};
+use super::{Group, SAMPLE_INTERVAL};
 
 /// Maximum number of pending samples of each kind (MINSTREL_SAMPLE_RATES).
 const MAX_PENDING: usize = 5;
@@ -52,7 +52,7 @@ impl Samples {
         if now < self.at {
             return None;
         }
-        self.at = now + SAMPLE;
+        self.at = now + SAMPLE_INTERVAL;
         let kind = KIND_ORDER[self.turn];
         self.turn = (self.turn + 1) % KIND_ORDER.len();
         let list = &mut self.waiting[kind as usize];
@@ -141,7 +141,7 @@ impl Samples {
                 return Some(at);
             }
             // Slow rates that are nearly certain need no sample.
-            if !full && duration < slow && 100 * known[at].probability <= 95 * ONE {
+            if !full && duration < slow && 100 * known[at].probability <= 95 * SCALE {
                 self.waiting[Kind::Slow as usize].push(at);
             }
         }

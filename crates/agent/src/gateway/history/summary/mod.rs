@@ -14,7 +14,7 @@ use super::{Damage, DirectionUse, HomeUse, MeshUse, Period, Replay, ReplayedHome
 use crate::gateway::config::{Config, UNMAPPED};
 use crate::gateway::governor::direction_name;
 use crate::gateway::report::SCHEMA;
-use crate::gateway::verdict::STARVED;
+use crate::gateway::verdict::STARVATION_FRACTION;
 
 /// Seconds of an hour.
 const HOUR: u64 = 3600;
@@ -298,7 +298,7 @@ impl Summary {
             mesh,
             congested_by_hour: by_hour,
             congested_hours: hours.into_values().collect(),
-            starved_ratio: STARVED,
+            starved_ratio: STARVATION_FRACTION,
             homes: homes.len(),
             starved,
             plans,
