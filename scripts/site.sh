@@ -2,6 +2,7 @@
 # Builds docs/ as a site in target/site, with MkDocs in a virtual environment of its own.
 #   site.sh         the site
 #   site.sh check   also checks it (scripts/site/check.py) and the words of the pages (scripts/site/words.py)
+# Both check the sources first (scripts/site/pages.py).
 # PYTHON: the interpreter (python3), 3.11 or later. PROGRAMS: folder of the programs that generate pages (target/release);
 # PARAMETERS: the example of fairmesh-control that prints the parameters (target/debug/examples/parameters).
 set -euo pipefail
@@ -18,6 +19,8 @@ skip() {
 
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || skip "no $python; expected Python 3.11 or later" "$@"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || skip "$python is $version; expected 3.11 or later" "$@"
+# Problems of the sources have file and line; MkDocs names the file only.
+PYTHONDONTWRITEBYTECODE=1 "$python" scripts/site/pages.py
 venv=$target/site-python/$version
 requirements=scripts/site/requirements.txt
 if ! cmp -s "$requirements" "$venv/installed.txt"; then
