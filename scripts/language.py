@@ -69,15 +69,19 @@ PATTERNS = [
             "is not a …, has no …", 0),
     pattern("inverted", r"(?:^|[.;:] )(?:Did|Had|Were|Should|Does|Do|Has|did|had|should) (?:its|the|a|an|this|that|one|it|they)\b[^.?!]*,[^.?!]*(?:[.;]|$)",
             "if …, or when …", 0),
-    pattern("idiom", r"\b(?:signs? of life|lets? others at|come upon|came upon|looks? of|as good as|a look is|goes by|go by|the very)\b",
+    pattern("idiom", r"\b(?:signs? of life|lets? others at|come upon|came upon|looks? of|as good as|a look is|goes by|go by|goes? on|has got|the very)\b",
             "a literal statement"),
     pattern("history", r"\b(?:until now|up to now|hitherto|(?:was|were) tried|tried and (?:not kept|dropped)|as it was before)\b",
             "the present state; experiments go to docs/notes"),
     pattern("old-word", r"\b(?:whence|thereof|wherefrom|whereupon|therein|thereupon|wherein)\b", "from which, of it, then, in which"),
 ]
 DOC_WORD = pattern("doc-word", r"^(?:What|Who|Whose|Whether|Where|How)\b", "begin with a noun phrase or a verb in the third person", 0)
+DOC_PRONOUN = pattern("doc-pronoun", r"^(?:It|Its|They|Their|These|Those|That|The same)\b", "begin with the noun that the pronoun stands for", 0)
 DOC_LINE = pattern("doc-line", "", f"a first line of at most {FIRST_LINE} characters that ends with a full stop")
-ALL = {p.name: p for p in [*PATTERNS, DOC_WORD, DOC_LINE]}
+# Words of names of functions, tests, constants and types; a name is read as its words.
+NAME = pattern("name", r"\b(?:what|whatever|who|whom|whose|whoever|nobody|somebody|everybody|anybody|tells?|told|says?|said|hears?|heard"
+               r"|silent|silence|anew|afar)\b", "a name that states the rule, the quantity or the action")
+ALL = {p.name: p for p in [*PATTERNS, DOC_WORD, DOC_PRONOUN, DOC_LINE, NAME]}
 
 
 @dataclass(frozen=True)
@@ -95,11 +99,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Prose:
-    """A line of prose; `doc` is true for the first line of a doc comment."""
+    """A line of prose; `doc` is true for the first line of a doc comment, `name` for the words of a name."""
 
     line: int
     text: str
     doc: bool = False
+    name: bool = False
 
 
 # Strings come first, so that a mark inside of one begins no comment.
@@ -164,6 +169,19 @@ def messages_of_rust(text: str) -> list[Prose]:
     return found
 
 
+RUST_NAME = re.compile(r"^\s*(?:pub(?:\([\w: ]+\))? )?(?:const |async |unsafe )*(?:fn|const|static|struct|enum|trait|type|mod) (\w+)", re.MULTILINE)
+PYTHON_NAME = re.compile(r"^\s*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
+
+
+def names(text: str, declaration: re.Pattern[str]) -> list[Prose]:
+    """Return declared names as their words."""
+    found = []
+    for m in declaration.finditer(text):
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", m[1]).replace("_", " ")
+        found.append(Prose(text.count("\n", 0, m.start(1)) + 1, words, name=True))
+    return found
+
+
 def prose_of_python(text: str) -> list[Prose]:
     """Return comments and docstrings of Python."""
     result = [Prose(t.start[0], MARKS.sub("", t.string))
@@ -195,11 +213,11 @@ def prose(file: str, text: str) -> list[Prose]:
     suffix = Path(file).suffix
     if suffix == ".rs":
         tests = {"tests", "examples"} & set(Path(file).parts) or name.endswith("tests.rs")
-        return prose_of_code(text, RUST) + ([] if tests else messages_of_rust(text))
+        return prose_of_code(text, RUST) + names(text, RUST_NAME) + ([] if tests else messages_of_rust(text))
     if suffix in (".ts", ".tsx", ".js", ".mjs"):
         return prose_of_code(text, SCRIPT)
     if suffix in (".py", ".pyi"):
-        return prose_of_python(text)
+        return prose_of_python(text) + names(text, PYTHON_NAME)
     if suffix == ".md":
         return prose_of_markdown(text)
     if suffix == ".toml":
@@ -213,12 +231,17 @@ def check(file: str, text: str) -> list[Finding]:
     """Return every match in a file."""
     found = []
     for p in prose(file, text):
+        if p.name:
+            found.extend(Finding(file, p.line, NAME.name, p.text) for _ in NAME.regex.finditer(p.text))
+            continue
         content = plain(p.text)
         for pat in PATTERNS:
             found.extend(Finding(file, p.line, pat.name, m.group().strip()) for m in pat.regex.finditer(content))
         if p.doc:
             if m := DOC_WORD.regex.search(p.text):
                 found.append(Finding(file, p.line, DOC_WORD.name, m.group()))
+            if m := DOC_PRONOUN.regex.search(p.text):
+                found.append(Finding(file, p.line, DOC_PRONOUN.name, m.group()))
             # A heading or a table in a module's documentation has no sentence; a source may follow the full stop.
             ends = p.text.startswith(("#", "|")) or re.search(r"(?:[.:?]|\.[)*`\"]|\. [^.]*§[\w.§, –-]+)$", p.text)
             if len(p.text) > FIRST_LINE:
