@@ -87,7 +87,7 @@ impl Tradeoff {
         let separate = now.above(before) || before.above(now);
         let ratio = now.mean / before.mean;
         let gain = if !separate {
-            format!("{subject} no measurably different rate")
+            format!("{subject} the same within the intervals")
         } else if before.mean < 1e3 || ratio >= 100.0 {
             format!("{subject} {:.0} kbit/s ({:.1} before)", now.mean / 1e3, before.mean / 1e3)
         } else if ratio >= 1.0 {
@@ -98,7 +98,7 @@ impl Tradeoff {
         let sum = &self.sum_change;
         let percent = sum.mean * 100.0;
         let cost = if percent.abs() < 0.5 || sum.mean.abs() <= sum.half_width() {
-            "the sum does not change measurably".to_owned()
+            "the sum is unchanged".to_owned()
         } else if percent > 0.0 {
             format!("the sum rises by {percent:.0} %")
         } else {
@@ -110,7 +110,7 @@ impl Tradeoff {
                 false => format!("; median delay {:+.0} ms", d.mean * 1e3),
             }
         });
-        format!("against {}: {gain}; {cost}{delay}", self.baseline)
+        format!("compared with {}: {gain}; {cost}{delay}", self.baseline)
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(none, &None);
         let ours = ours.as_ref().unwrap();
         assert_eq!(ours.slowest, 2);
-        let text = "against fifo: the slowest 2 flows get 4.1 times as much; the sum falls by 66 %; \
+        let text = "compared with fifo: the slowest 2 flows get 4.1 times as much; the sum falls by 66 %; \
                     median delay +110 ms";
         assert_eq!(ours.sentence("flow"), text);
     }
@@ -154,8 +154,8 @@ mod tests {
         let text = all[1].as_ref().unwrap().sentence("flow");
         assert_eq!(
             text,
-            "against fifo: the slowest 2 flows get no measurably different rate; the sum does not change \
-             measurably; median delay unchanged"
+            "compared with fifo: the slowest 2 flows get the same within the intervals; the sum is unchanged; \
+             median delay unchanged"
         );
     }
 

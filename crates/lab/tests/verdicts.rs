@@ -62,7 +62,7 @@ fn the_middle_of_the_stack_starves_by_terminals_that_its_sender_cannot_sense() {
     // Node 5 senses nodes 2 and 8; node 4 senses neither.
     let main = hop.main_overlap().unwrap();
     assert!(["2", "8"].contains(&main.station.as_str()) && !main.sensed, "{hop:?}");
-    // Gain and cost of the other control, against fifo.
+    // Gain and cost of the other control, compared with fifo.
     let source = &c.results[1];
     assert!(source.starving.is_empty(), "{:?}", source.starving);
     let tradeoff = source.tradeoff.as_ref().unwrap();

@@ -62,11 +62,11 @@ pub fn answer(c: &Comparison) -> String {
     let base = verdicts.iter().position(|v| v.summary.control == "fifo").unwrap_or(0);
     let first = &verdicts[base];
     let (name, kind) = (&first.summary.control, first.kind());
-    // The worst flow may change from run to run, but rows are means of one flow each.
-    let run = if c.seeds > 1 { " of an average run" } else { "" };
+    // The lowest flow may change from run to run, but rows are means of one flow each.
+    let run = if c.seeds > 1 { " (mean over runs)" } else { "" };
     let now = match (first.summary.starving.first(), first.all) {
         (None, _) => format!(
-            "Under {name} no {kind} starves: of {} the worst-off{run} gets {:.0} % of {}",
+            "Under {name} none of {} {kind}s starves: the lowest gets {:.0} % of {}{run}",
             first.all,
             first.least() * 100.0,
             first.rate()
@@ -88,7 +88,7 @@ pub fn answer(c: &Comparison) -> String {
         match (v.starving, first.starving) {
             (0, 0) => format!("under {name} it gets {:.0} %{unsettled}", v.least() * 100.0),
             (0, _) => format!(
-                "under {name} none starves, the worst-off{run} gets {:.0} %{unsettled}",
+                "under {name} none starves, the lowest gets {:.0} %{run}{unsettled}",
                 v.least() * 100.0
             ),
             (n, _) => {
@@ -167,7 +167,8 @@ fn by_hops(r: &ControlSummary) -> comfy_table::Table {
         let least = |of: &dyn Fn(&FlowSummary) -> Option<f64>| {
             flows.iter().filter_map(|f| of(f)).min_by(f64::total_cmp)
         };
-        let below = flows.iter().filter(|f| f.over_fair.is_some_and(|o| o < STARVATION_FRACTION)).count();
+        let below =
+            flows.iter().filter(|f| f.over_fair.is_some_and(|o| o < STARVATION_FRACTION)).count();
         let cells = [
             hops.to_string(),
             flows.len().to_string(),
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(
             answer(&compared(&[some, fifo(), none])),
             "Under fifo 12 of 40 flows starve: 1 → 0 gets 0.4 % of its fair rate; under pfrc 1 starves; \
-             under source none starves, the worst-off of an average run gets 85 %."
+             under source none starves, the lowest gets 85 % (mean over runs)."
         );
         assert!(
             answer(&compared(&[fifo()]))
@@ -222,7 +223,7 @@ mod tests {
         let calm = answer(&compared(&[runs("fifo", 3, |_| 0.7), runs("fq", 3, |_| 0.05)]));
         assert_eq!(
             calm,
-            "Under fifo no flow starves: of 3 the worst-off of an average run gets 70 % of its fair rate; under fq 3 starve."
+            "Under fifo none of 3 flows starves: the lowest gets 70 % of its fair rate (mean over runs); under fq 3 starve."
         );
     }
 

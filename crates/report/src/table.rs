@@ -41,8 +41,8 @@ pub fn rate_notes(results: &[ControlSummary]) -> Vec<&'static str> {
     let mut notes = Vec::new();
     if results.iter().any(|r| r.fair_is_upper_bound) {
         notes.push(
-            "fair ≤: an upper bound, for aggregates of full size; \"of share\" is of that or of an equal share \
-             of what was carried, whichever is less (compare --optimum measures what fits)",
+            "fair ≤: upper bound of the fair rate, computed for full-size aggregates; of share: goodput over this \
+             bound or over an equal share of the carried sum, whichever is less (--optimum measures the optimum)",
         );
     }
     if results.iter().flat_map(|r| &r.flows).any(|f| f.active_share < 1.0) {
@@ -168,9 +168,9 @@ pub fn remarks(r: &ControlSummary) -> Vec<String> {
         lines.push(match r.min_over_fair {
             Some(least) => {
                 let part = least.mean * 100.0;
-                // The worst flow may change from run to run, but rows are means of one flow each.
-                let run = if least.ci95.is_some() { "in an average run " } else { "" };
-                let worst = format!("{run}the worst-off {kind} gets {part:.0} % of {rate}");
+                // The lowest flow may change from run to run, but rows are means of one flow each.
+                let run = if least.ci95.is_some() { " (mean over runs)" } else { "" };
+                let worst = format!("the lowest gets {part:.0} % of {rate}{run}");
                 format!("no {kind} starves; {worst}{cost}")
             }
             None => format!("no verdict: the runs had no fair rates{cost}"),
@@ -211,7 +211,7 @@ fn lossy(hop: &LossyHop) -> String {
     let percent = |part: f64| format!("{:.0} %", part * 100.0);
     let (from, to) = (&hop.from, &hop.to);
     let frames = format!(
-        "{from} → {to} got no answer to {} of {:.0} frames",
+        "{from} → {to} received no response to {} of {:.0} frames",
         percent(hop.unanswered),
         hop.attempts
     );
@@ -223,7 +223,7 @@ fn lossy(hop: &LossyHop) -> String {
             format!("{share} of them met frames of {}, which {from} {senses}", o.station)
         }
         None if hop.answer_lost > hop.clean => {
-            format!("the answer to {} of them was lost", percent(hop.answer_lost))
+            format!("the response to {} of them was lost", percent(hop.answer_lost))
         }
         None => format!("{} of them met no other frame: a weak link", percent(hop.clean)),
     };

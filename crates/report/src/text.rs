@@ -105,8 +105,8 @@ pub fn run(r: &RunRecord) -> String {
     let remarks: String = remarks(&summary).iter().map(|l| format!("{l}\n")).collect();
     format!(
         "{} under {}: {} s {}, measured from {} s on, seed {}, fingerprint {}\n\n{}\n{remarks}\n{}\n\n\
-         Data packets and their losses in the measured interval, by cause; then lost acknowledgements and requests,\n\
-         and all packets lost that were sent during the warm-up\n{drops}\n\nAirtime and frames per node\n{nodes}\n",
+         Data packets of the measured interval and their losses by cause; answers: lost acknowledgements and\n\
+         requests; warm-up: losses of packets sent in the warm-up\n{drops}\n\nAirtime and frames per node\n{nodes}\n",
         r.scenario,
         r.control,
         r.duration_s,

@@ -390,7 +390,7 @@ fn positions_in_the_order_of_geojson() {
     let s = at("[10.0, 120.0]");
     noted(
         &s,
-        "1 impossible locations were ignored; 1 would be possible with latitude and longitude swapped",
+        "impossible locations ignored: 1; 1 would be possible with latitude and longitude swapped",
     );
     // Far from a neighbour, and near with the two swapped.
     let nodes = [("a", 47.0, 8.0), ("b", 47.01, 8.0), ("c", 8.0, 47.02)].map(|(id, lat, lng)| {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use fairmesh_front::args::ThreadArgs;
 
-use super::shared::{RadioArgs, FlowDirection};
+use super::shared::{FlowDirection, RadioArgs};
 
 /// `fairmesh validate`.
 #[derive(Args, Debug)]

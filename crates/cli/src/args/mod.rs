@@ -14,7 +14,7 @@ pub use self::checks::{FingerprintArgs, ValidateArgs};
 pub use self::emulate::{CongestionArg, DemoArgs, EmulateArgs, MediumArgs, RoutingArg, TcpArg};
 pub use self::models::{CapacityArgs, ContentionRange, ModelKind, OptimumArgs};
 pub use self::runs::{CompareArgs, RunArgs, SweepArgs};
-pub use self::shared::{ChangeArgs, SampleArgs, ScenarioArgs, Share, FlowDirection};
+pub use self::shared::{ChangeArgs, FlowDirection, SampleArgs, ScenarioArgs, Share};
 pub use fairmesh_front::args::{CacheArgs, RevisionArgs, StoreArgs, ThreadArgs, report};
 
 /// Fair sharing for Wi-Fi meshes: simulate a mesh, find the flows that starve and the reason.
@@ -152,7 +152,9 @@ mod tests {
     #[test]
     fn settings_of_the_laboratory_have_options() {
         let grammar = Cli::command();
-        for (setting, flag) in OPTIONS_OF_SETTINGS.iter().filter(|(s, _)| !["map", "row"].contains(s)) {
+        for (setting, flag) in
+            OPTIONS_OF_SETTINGS.iter().filter(|(s, _)| !["map", "row"].contains(s))
+        {
             let long = flag.trim_start_matches("--");
             let has = |c: &clap::Command| c.get_arguments().any(|a| a.get_long() == Some(long));
             assert!(grammar.get_subcommands().any(has), "{setting}: {flag}");

@@ -7,7 +7,7 @@ use fairmesh_lab::analysis;
 
 use fairmesh_front::args::{CacheArgs, RevisionArgs, ThreadArgs};
 
-use super::shared::{RadioArgs, ScenarioArgs, Share, FlowDirection};
+use super::shared::{FlowDirection, RadioArgs, ScenarioArgs, Share};
 
 /// `fairmesh capacity`.
 #[derive(Args, Debug)]

@@ -16,7 +16,7 @@ use fairmesh_report::topology::Drawing;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;
 
-use crate::args::{CapacityArgs, ContentionRange, ModelKind, FlowDirection};
+use crate::args::{CapacityArgs, ContentionRange, FlowDirection, ModelKind};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
 

@@ -34,7 +34,7 @@ pub fn run(args: &ListArgs, registry: &Registry, out: &mut dyn Write) -> Result<
     if let Some(one) = chosen {
         return Ok(describe(&one, out)?);
     }
-    let mut t = words(["control", "what it does", "whose"]);
+    let mut t = words(["control", "effect", "source"]);
     for d in registry.all() {
         t.add_row([d.name.to_string(), d.about.to_string(), d.origin.to_string()]);
         for v in &d.variants {
@@ -42,7 +42,7 @@ pub fn run(args: &ListArgs, registry: &Registry, out: &mut dyn Write) -> Result<
             t.add_row([name, v.about.to_string(), v.origin.to_string()]);
         }
     }
-    writeln!(out, "{t}\n\nOne of them, with its parameters: fairmesh list pfrc")?;
+    writeln!(out, "{t}\n\nFor the parameters of a control: fairmesh list pfrc")?;
     Ok(())
 }
 
@@ -89,14 +89,14 @@ fn describe(one: &Mechanism, out: &mut dyn Write) -> std::io::Result<()> {
         }
     }
     if !variants.is_empty() {
-        let mut t = words(["variant", "what it does", "whose"]);
+        let mut t = words(["variant", "effect", "source"]);
         for v in variants {
             t.add_row([format!("+{}", v.name), v.about.to_string(), v.origin.to_string()]);
         }
         writeln!(out, "\n{t}")?;
     }
     if !parameters.is_empty() {
-        let mut t = words(["parameter", "what it is", "unit", "default", "from", "to"]);
+        let mut t = words(["parameter", "meaning", "unit", "default", "from", "to"]);
         for p in parameters {
             let numbers = [p.default, p.min, p.max].map(|v| v.to_string());
             t.add_row(

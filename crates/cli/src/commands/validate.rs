@@ -12,7 +12,7 @@ use fairmesh_report::table;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;
 
-use crate::args::{ValidateArgs, FlowDirection};
+use crate::args::{FlowDirection, ValidateArgs};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
 

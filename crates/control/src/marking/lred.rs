@@ -35,7 +35,7 @@ options! {
 }
 
 pub(crate) fn definition() -> Definition {
-    let about = "every node drops by how often it must send a frame again";
+    let about = "every node drops by the average number of retries";
     Definition::new(
         "lred",
         about,

@@ -38,7 +38,7 @@ options! {
 }
 
 pub(crate) fn definition() -> Definition {
-    let about = "every node drops by how busy its neighbourhood is and by its own part in it";
+    let about = "every node drops by the utilisation of its neighbourhood and its own part of it";
     Definition::new(
         "nred",
         about,

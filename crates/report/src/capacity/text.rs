@@ -202,7 +202,7 @@ pub(super) fn bounds(c: &Capacity) -> String {
     for m in c.models.iter().filter(|m| m.rts == c.rts && m.refused.is_none()) {
         let _ = writeln!(
             out,
-            "By {} of this map, whatever fills the air has a sum of at least {} kbit/s.",
+            "By {}, any allocation that fills the air has a sum of at least {} kbit/s.",
             m.model,
             kbps(m.floor_bps)
         );

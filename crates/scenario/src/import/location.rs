@@ -133,7 +133,7 @@ pub(super) fn places<'a>(
             0 => String::new(),
             n => format!("; {n} would be possible with latitude and longitude swapped"),
         };
-        notes.push(format!("{} impossible locations were ignored{hint}", impossible.len()));
+        notes.push(format!("impossible locations ignored: {}{hint}", impossible.len()));
     }
     let known: Vec<Degrees> = kept.iter().flatten().copied().collect();
     let middle = Projection::around(&known);

@@ -110,7 +110,7 @@ export function Detail(p: { home: Home; content: Content; now: number; unlocked:
           {held ? <p class="sm mut">The override ends at {clock(home.until!, content.uptime, p.now)}, in {ago(home.until! - content.uptime)}.</p> : null}
         </section>
         <section>
-          <h3>What bounds the limit</h3>
+          <h3>Candidates of the limit</h3>
           <Candidates w={home.ways[0]} title="down" />
           <Candidates w={home.ways[1]} title="up" />
           <p class="xs dim">{home.ways[0].drops + home.ways[1].drops} packets dropped</p>

@@ -10,7 +10,7 @@ export function Bounds({ homes, value, change }: { homes: Home[]; value: Bound |
   let x = 0;
   return (
     <div class="tile">
-      <h2>What bounds each home</h2>
+      <h2>Bottlenecks of homes</h2>
       <svg class="boundbar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
         {used.map((b) => {
           const w = (100 * n(b)) / Math.max(1, homes.length);

@@ -44,7 +44,7 @@ options! {
     pub(crate) struct Options {
         variants {
             exponential: Origin::published("Jamshaid 2010 §7.4, Algorithm 2"), "Algorithm 2: exponential increase and decrease instead of binary search";
-            relearn: Origin::ours("Jamshaid 2010 §7.4"), "highest rates are learned again at the lower bound, and a flow without one must have its part of that bound";
+            relearn: Origin::ours("Jamshaid 2010 §7.4"), "highest rates are learned again at the lower bound; a flow without one must have its part of the bound";
         }
         parameters {
             /// An epoch shorter than a second is shorter than a round trip through a mesh of slow links.
@@ -72,7 +72,7 @@ pub(crate) const MAX_IDLE_FACTOR: u32 = 4;
 const PACKET_BITS: f64 = 12_000.0;
 
 pub(crate) fn shared() -> Definition {
-    let about = "the gateway finds one fair limit for all data by itself, one queue";
+    let about = "the gateway searches one limit for all data, with one queue";
     Definition::new("arc", about, Origin::published("Jamshaid 2010 §7.4")).with_options(
         |_: &Options| needs(),
         |o, setting| build(o, setting, &CODES[0], Leaf::DropTail { packets: o.queue }),
@@ -80,7 +80,7 @@ pub(crate) fn shared() -> Definition {
 }
 
 pub(crate) fn fair() -> Definition {
-    let about = "the gateway finds one fair limit for all data by itself, a queue per flow";
+    let about = "the gateway searches one limit for all data, with a queue per flow";
     Definition::new("arc-fq", about, Origin::published("Jamshaid 2010 §7.4"))
         .with_options(
             |_: &Options| needs(),

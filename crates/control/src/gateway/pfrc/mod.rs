@@ -52,10 +52,10 @@ options! {
     pub(crate) struct Options {
         variants {
             exponential: Origin::published("Jamshaid 2010 §8.1, Algorithm 5"), "Algorithm 5: exponential increase and decrease instead of binary search";
-            relaxed: Origin::ours("Jamshaid 2010 §7.5.2"), "the lower bound moves down to `deepest` where the mesh carries less than it; part of the other variants of ours";
-            constrained: Origin::ours("Jamshaid 2010 §8.1"), "what flows that need little leave over goes to the others";
-            bursts: Origin::ours("Jamshaid 2010 §8.1"), "flows that only sometimes send are judged while they do";
-            peers: Origin::ours("Jamshaid 2010 §8.1"), "gateways that share air exchange their homes' rates and act as one";
+            relaxed: Origin::ours("Jamshaid 2010 §7.5.2"), "the lower bound falls down to `deepest` if the mesh carries less; included in the other unpublished variants";
+            constrained: Origin::ours("Jamshaid 2010 §8.1"), "flows that need little leave the rest of their share to the others";
+            bursts: Origin::ours("Jamshaid 2010 §8.1"), "intermittent flows are judged by the time in which they send";
+            peers: Origin::ours("Jamshaid 2010 §8.1"), "gateways that share air exchange the rates of their homes and act as one";
         }
         parameters {
             /// An epoch shorter than a second is shorter than a round trip through slow links.
@@ -66,7 +66,7 @@ options! {
             idle: u32 = 2.0, 1.0..=100.0, "epochs", "epochs without a packet after which a flow has ended";
             step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, relative";
             reuse: f64 = 3.0, 1.0..=30.0, "", "divisor of the slowest link's capacity for the lower bound";
-            deepest: f64 = 6.0, 1.0..=30.0, "", "+relaxed: divisor where that bound is more than the mesh carries";
+            deepest: f64 = 6.0, 1.0..=30.0, "", "+relaxed: divisor if the mesh carries less than that bound";
             queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
             headroom: f64 = 0.5, 0.05..=4.0, "", "+constrained: room above the rate that a flow uses, relative";
         }
@@ -74,7 +74,7 @@ options! {
 }
 
 pub(crate) fn definition() -> Definition {
-    let about = "the gateway finds each flow's weighted fair limit by itself";
+    let about = "the gateway searches the weighted fair limit of each flow";
     Definition::new("pfrc", about, Origin::published("Jamshaid 2010 §8.1"))
         .with_options(needs, start)
 }

@@ -32,8 +32,8 @@ options! {
     pub(crate) struct Options {
         variants {
             adaptive: Origin::published("Triantafyllidou 2005 §3.2"), "rho0 follows a target delay";
-            pi: Origin::ours("Triantafyllidou 2005 §3.2"), "the same within a round trip, at less cost";
-            multihop: Origin::published("Triantafyllidou 2005 §4.3"), "every node, by its collision domain's receive rates";
+            pi: Origin::ours("Triantafyllidou 2005 §3.2"), "a PI controller of rho0: reaches the target within a round trip, at less cost";
+            multihop: Origin::published("Triantafyllidou 2005 §4.3"), "every node marks by the receive rates of its collision domain";
             even: Origin::ours("Triantafyllidou 2005 §2.2"), "marks are spread evenly over packets instead of by chance";
             messages: Origin::ours("Triantafyllidou 2005 §4.3"), "+multihop: rates travel in one-hop messages instead of headers";
         }

@@ -36,14 +36,14 @@ options! {
     /// Options of `cna`.
     pub(crate) struct Options {
         variants {
-            tolerant: Origin::ours("Jang 2010"), "margins for rounded codes and lost frames; flows whose packets do not get through are announced by messages";
-            pass_on as "pass-on": Origin::ours("Jang 2010"), "links pass on what they were given and do not use, initial backoffs are not counted, and links that lose packets get room";
-            overlap: Origin::ours("Jang 2010"), "shares out 1.1 of the air: links around another one that do not meet overlap";
+            tolerant: Origin::ours("Jang 2010"), "margins for rounded codes and lost frames; messages announce flows with undelivered packets";
+            pass_on as "pass-on": Origin::ours("Jang 2010"), "links pass on unused airtime, initial backoffs do not count, and lossy links have room";
+            overlap: Origin::ours("Jang 2010"), "distributes 1.1 of the airtime, since links out of range of each other overlap";
             sampled: Origin::ours("Jang 2010"), "counts sums per period of each link and flow instead of every frame";
             messages: Origin::ours("Jang 2010"), "quantities travel in one-hop messages instead of headers";
         }
         parameters {
-            window: Span = 2.0, 0.1..=60.0, "s", "time after its last packet during which a flow counts";
+            window: Span = 2.0, 0.1..=60.0, "s", "time after its last packet for which a flow counts";
             gain: f64 = 0.1, 0.01..=1.0, "", "weight of each 100 ms in the averages of use and interference";
             topology: Span = 20.0, 0.5..=3600.0, "s", "time between topology messages";
             one_way as "one-way": Span = 0.5, 0.05..=60.0, "s", "time between control packets of a one-way link";
@@ -62,7 +62,7 @@ options! {
 }
 
 pub(crate) fn definition() -> Definition {
-    let about = "every link's airtime is limited to its flows' share of the busiest neighbourhood";
+    let about = "the airtime of each link is limited to the share of its flows in the busiest neighbourhood";
     Definition::new("cna", about, Origin::published("Jang 2010 §3, §4")).with_options(needs, build)
 }
 

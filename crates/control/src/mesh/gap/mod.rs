@@ -34,9 +34,9 @@ options! {
     /// Options of `gap`.
     pub(crate) struct Options {
         variants {
-            aggregate: Origin::published("Mancuso 2010 §VI.E"), "a guarantee for all neighbours together beside each one's own";
+            aggregate: Origin::published("Mancuso 2010 §VI.E"), "a guarantee for all neighbours together, in addition to those of each";
             ack: Origin::published("Mancuso 2010 §IV.A"), "the bit travels in the gateway's MAC acknowledgements";
-            overhear: Origin::ours("Mancuso 2010 §IV.A"), "each neighbour estimates the bit by its survey and what it overhears";
+            overhear: Origin::ours("Mancuso 2010 §IV.A"), "each neighbour estimates the bit from its survey and overheard packets";
         }
         parameters {
             gamma: f64 = 0.1, 0.01..=0.9, "", "part of the gateway's capacity kept for signalling";
@@ -54,7 +54,8 @@ options! {
 }
 
 pub(crate) fn definition() -> Definition {
-    let about = "the gateway's neighbours limit themselves by one bit: is the gateway in use?";
+    let about =
+        "the gateway's neighbours limit themselves by one bit: the utilisation of the gateway";
     Definition::new("gap", about, Origin::published("Mancuso 2010 §IV")).with_options(needs, build)
 }
 

@@ -39,7 +39,7 @@ options! {
     /// Options of `mesh-maxmin`.
     pub(crate) struct Options {
         variants {
-            sampled: Origin::ours(""), "counts sums per period of each link and flow and samples of the queue instead of every frame and change";
+            sampled: Origin::ours(""), "counts sums per period and samples of the queue instead of every frame and change";
             messages: Origin::ours(""), "levels travel in one-hop messages instead of headers";
         }
         parameters {
@@ -65,8 +65,7 @@ options! {
 }
 
 pub(crate) fn definition() -> Definition {
-    let about =
-        "nodes learn what each flow around them may have and limit flows where they enter the mesh";
+    let about = "nodes learn the max-min rate of each flow around them and limit flows where they enter the mesh";
     Definition::new("mesh-maxmin", about, Origin::ours("Jang 2010; Rangwala 2008"))
         .with_options(needs, build)
 }

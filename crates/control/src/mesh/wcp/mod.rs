@@ -38,10 +38,10 @@ options! {
     pub(crate) struct Options {
         variants {
             alone: Origin::published("Rangwala 2008 §4.2, Fig. 8"), "congestion is not shared: a link marks its own packets";
-            own_rtt as "own-rtt": Origin::published("Rangwala 2008 §4.2, Fig. 8"), "round trips are not shared: each flow goes by its own";
+            own_rtt as "own-rtt": Origin::published("Rangwala 2008 §4.2, Fig. 8"), "round trips are not shared: each flow uses its own";
             uncorrected: Origin::published("Rangwala 2008 §4.2, Fig. 14"), "no goodput correction: retransmissions count against the rate";
-            in_network as "in-network": Origin::published("Rangwala 2008 §4.3"), "routers keep a rate per flow, and spare those slower than on the congested link";
-            ideal: Origin::published("Rangwala 2008 §4.1"), "what is shared travels outside the air, as in the paper's simulation";
+            in_network as "in-network": Origin::published("Rangwala 2008 §4.3"), "routers keep a rate per flow, and exempt flows slower than on the congested link";
+            ideal: Origin::published("Rangwala 2008 §4.1"), "nodes exchange state outside the air, as in the paper's simulation";
             doubling: Origin::ours("Rangwala 2008 §3.1"), "the rate of a new flow doubles until its first congestion notification";
             two_trips as "two-trips": Origin::ours("Rangwala 2008 §3.1"), "waits for two shared round trips after a halving instead of one";
             three_trips as "three-trips": Origin::ours("Rangwala 2008 §3.1"), "waits for three shared round trips after a halving instead of one";

@@ -40,16 +40,16 @@ options! {
     /// Options of `wcpcap`.
     pub(crate) struct Options {
         variants {
-            ideal: Origin::published("Rangwala 2008 §4.1"), "links know of each other outside the air, at once and for nothing";
-            opening: Origin::ours("Rangwala 2008 §3.2"), "a larger part of the headroom is taken from a link's first epoch until there is hardly any";
-            yielding: Origin::ours("Rangwala 2008 §3.2"), "R of a link whose queue is too busy falls to what its flows get through";
+            ideal: Origin::published("Rangwala 2008 §4.1"), "links exchange state outside the air, without delay or cost";
+            opening: Origin::ours("Rangwala 2008 §3.2"), "a link takes a larger part of the headroom from its first epoch until little is left";
+            yielding: Origin::ours("Rangwala 2008 §3.2"), "R of a link with a busy queue falls to the carried rate of its flows";
         }
         parameters {
             u: f64 = 0.7, 0.05..=1.0, "", "U: the largest share of time that a queue may be busy";
             short: f64 = 0.9, 0.0..=1.0, "", "+yielding: part of the allowed rate of its flows below which R of a busy link falls";
             k: f64 = 10.0, 1.0..=1000.0, "", "epoch in shared round trips";
             rho: f64 = 0.1, 0.001..=1.0, "", "part of the headroom by which rates rise per epoch";
-            opening_part as "opening": f64 = 0.5, 0.001..=1.0, "", "+opening: the same from a link's first epoch until there is hardly any headroom";
+            opening_part as "opening": f64 = 0.5, 0.001..=1.0, "", "+opening: this part from a link's first epoch until little headroom is left";
             start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
             least: f64 = 1.0, 0.05..=1e4, "packets/s", "least rate of a flow";
             hold: Span = 3.0, 0.1..=60.0, "s", "lifetime of state that is neither renewed nor used";
@@ -59,7 +59,7 @@ options! {
 
 pub(crate) fn definition() -> Definition {
     let about =
-        "links estimate what their flows may have; sources send at the least around their path";
+        "links estimate a rate for their flows; sources send at the least one around their path";
     Definition::new("wcpcap", about, Origin::published("Rangwala 2008 §3.2"))
         .with_options(needs, build)
 }

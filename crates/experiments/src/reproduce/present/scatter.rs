@@ -86,9 +86,8 @@ fn legend(area: &Area<'_>) -> Result<(), Failure> {
     }
     area.draw(&Circle::new((x + 4, 50), 5, TEXT_COLOUR.stroke_width(2)))?;
     area.draw_text("hollow: has the fair rates as input", &left, (x + 16, 50))?;
-    area.draw_text("bars: 95 % interval over seeds", &left, (x + 205, 50))?;
     area.draw_text(
-        "up is fairer, right is faster; on the dashed line the mesh carries what the max-min rates would",
+        "up: fairer; right: faster; dashed line: utilisation of the max-min rates; bars: 95 % interval over seeds",
         &left,
         (20, 78),
     )?;
@@ -251,7 +250,7 @@ impl Box2 {
 #[derive(Clone, Copy, Debug)]
 struct NamePosition {
     at: Box2,
-    /// True if a line must lead to it.
+    /// True if a line must lead to the name.
     far: bool,
 }
 

@@ -61,7 +61,7 @@ pub(super) fn svg(view: &View<'_>) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"sans-serif\" font-size=\"13\" fill=\"{ink}\">\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
-         <text x=\"16\" y=\"26\" font-size=\"18\">What the worst-off home gets, in % of an equal share</text>\n\
+         <text x=\"16\" y=\"26\" font-size=\"18\">Goodput of the worst-off home, in % of an equal share</text>\n\
          <text x=\"16\" y=\"46\" fill=\"{}\">One square per network (column) and equipment (row). An equal share is the mean of all homes.</text>\n",
         hex(SECONDARY_COLOUR)
     );

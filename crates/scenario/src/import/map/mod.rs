@@ -350,7 +350,8 @@ impl Map {
         let hops = hops(&around, &gateways);
         let homes = self.homes(options, &gateways, &hops)?;
         if self.parallel > 0 {
-            let text = format!("{} parallel links were merged, the best counts", self.parallel);
+            let text =
+                format!("parallel links merged, the best of each pair kept: {}", self.parallel);
             self.warnings.push(text);
         }
         if self.own > 0 {
