@@ -8,6 +8,7 @@ use fairmesh_agent::gateway::history::{
     Curves, Grid, HistorySettings, HomeUse, MeshUse, Period, Ring, Stamp, Summary, read,
 };
 use fairmesh_agent::key::Key;
+use fairmesh_agent::node::machine::Carrier;
 use fairmesh_agent::node::message::{Draft, MAX_MESSAGE, MeshKey, open, seal};
 use fairmesh_agent::node::neighbours::{MAX_NEIGHBOURS, Neighbours};
 use fairmesh_linux::MacAddr;
@@ -167,8 +168,11 @@ pub fn router(bytes: &[u8]) {
             message.extend_from_slice(&tag[..TAG]);
         }
         now += Span::from_millis(120);
-        let accepted = neighbours.receive(now, &message).is_ok();
-        assert!(!accepted || neighbours.receive(now, &message).is_err(), "accepted twice");
+        let accepted = neighbours.receive(now, Carrier::Udp, &message).is_ok();
+        for again in [Carrier::Udp, Carrier::ActionFrames] {
+            let refused = neighbours.receive(now, again, &message).is_err();
+            assert!(!accepted || refused, "accepted twice");
+        }
         match open(&key, &message) {
             Err(_) => assert!(!accepted),
             Ok(read) => {

@@ -13,7 +13,7 @@ use fairmesh_agent::daemon::service::{Moment, Service};
 use fairmesh_agent::daemon::socket::Response;
 use fairmesh_agent::key::Key;
 use fairmesh_agent::node::config::Config;
-use fairmesh_agent::node::machine::{FlowClass, HopLimit, LocalCounters, Machine, Port};
+use fairmesh_agent::node::machine::{Carrier, FlowClass, HopLimit, LocalCounters, Machine, Port};
 use fairmesh_agent::node::message::{Draft, Field, MeshKey, Role, seal};
 use fairmesh_agent::node::service::{Input, Parts, Router};
 use fairmesh_control::{Channel, Marking};
@@ -67,6 +67,8 @@ impl Machine for Fake {
             mac: Some(MacAddr([2, 0, 0, 0, 9, 9])),
             up: true,
             talks: true,
+            carrier: Carrier::Udp,
+            refusal: None,
             stations: true,
             survey,
             queues: stations.iter().all(|s| s.queue.is_some()),
@@ -103,19 +105,19 @@ impl Machine for Fake {
         Some(Channel { active, busy, receive: busy, transmit: Span::ZERO })
     }
 
-    fn send(&mut self, _: usize, bytes: &[u8]) -> bool {
+    fn send(&mut self, _: usize, bytes: &[u8], _: bool) -> bool {
         let mut sent = self.sent.borrow_mut();
         *sent = (sent.0 + 1, sent.1 + bytes.len() as u64);
         true
     }
 
-    fn read(&mut self, handle: &mut dyn FnMut(usize, &[u8])) {
+    fn read(&mut self, handle: &mut dyn FnMut(usize, Carrier, &[u8])) {
         let now = *self.now.borrow();
         while let Some((_, message)) = {
             let mut inbox = self.inbox.borrow_mut();
             if inbox.front().is_some_and(|(at, _)| *at <= now) { inbox.pop_front() } else { None }
         } {
-            handle(0, &message);
+            handle(0, Carrier::Udp, &message);
         }
     }
 

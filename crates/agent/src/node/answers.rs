@@ -5,7 +5,6 @@ use fairmesh_units::Time;
 
 use super::config::Config;
 use super::machine::{FlowClass, Machine};
-use super::neighbours::Cause;
 use super::report::{
     FlowReport, InterfaceReport, LimitReport, MarkingReport, NeighbourReport, RefusedReport,
     SCHEMA, ShareReport, Status, Why,
@@ -30,10 +29,13 @@ impl<M: Machine> Router<M> {
     pub(super) fn status(&self, now: Time) -> Status {
         let config: &Config = &self.rig.config;
         let interfaces = config.interfaces.iter().enumerate().map(|(at, name)| {
-            let port = self.ports.get(at).copied().unwrap_or_default();
+            let port = self.ports.get(at).cloned().unwrap_or_default();
             InterfaceReport {
                 name: name.to_string(),
                 talks: port.talks,
+                carrier: port.talks.then_some(port.carrier),
+                also_udp: self.also_udp.contains(&at),
+                refusal: port.refusal,
                 stations: port.stations,
                 survey: port.survey,
             }
@@ -45,13 +47,14 @@ impl<M: Machine> Router<M> {
                 mac: mac.to_string(),
                 interface: config.interfaces[link.interface].to_string(),
                 role: sender.filter(|s| s.active).map(|s| s.role),
+                carrier: link.carrier(now),
                 rate_bits_per_second: capacity.map(|c| c.0.0),
                 capacity_bits_per_second: capacity.map(|c| c.1.0),
                 messages: sender.map_or(0, |s| s.received),
                 lost: sender.map_or(0, |s| s.lost),
             }
         });
-        let refused = self.neighbours.refused().filter(|(cause, n)| *n > 0 && *cause != Cause::Own);
+        let refused = self.neighbours.refused().filter(|(cause, n)| *n > 0 && !cause.is_normal());
         let last_refused = self.neighbours.last_refused().map(|(mac, cause)| {
             let from = mac.map_or("an unknown sender".to_owned(), |mac| mac.to_string());
             let advice = cause.advice().map(|a| format!(": {a}")).unwrap_or_default();

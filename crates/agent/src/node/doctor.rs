@@ -3,6 +3,7 @@
 use fairmesh_linux::{Error, LocalShaper, link};
 
 use super::config::{Config, PORT, Routing};
+use super::machine::Carrier;
 use super::report::Status;
 use crate::gateway::config::Mode;
 use crate::gateway::doctor::{Finding, Verdict};
@@ -75,7 +76,7 @@ fn interface(config: &Config, name: &str) -> (Verdict, String) {
 }
 
 /// Checks the daemon's view of its neighbours and its control.
-fn of_daemon(status: &Status, add: &mut impl FnMut(&'static str, Verdict, String)) {
+pub(super) fn of_daemon(status: &Status, add: &mut impl FnMut(&'static str, Verdict, String)) {
     let settled = status.uptime_seconds >= SETTLED;
     match (&status.waits, status.running) {
         (Some(why), _) if settled => {
@@ -89,14 +90,34 @@ fn of_daemon(status: &Status, add: &mut impl FnMut(&'static str, Verdict, String
             format!("no messages over {name}: it is absent or down, or UDP port {PORT} is in use");
         add("messages", Verdict::Wrong, text);
     }
+    for i in &status.interfaces {
+        let Some(carrier) = i.carrier else { continue };
+        let (verdict, text) = match &i.refusal {
+            None => (Verdict::Fine, format!("{} sends messages by {}", i.name, carrier.text())),
+            Some(why) => (
+                Verdict::Suspicious,
+                format!(
+                    "{} sends messages by UDP, which the mesh floods and neighbours of an earlier version do not \
+                     receive: {why}",
+                    i.name
+                ),
+            ),
+        };
+        add("carrier", verdict, text);
+    }
     for n in &status.neighbours {
+        let on = status.interfaces.iter().find(|i| i.name == n.interface);
+        let lost = match on.and_then(|i| i.carrier) {
+            Some(Carrier::ActionFrames) => "its driver sends no action frames and ",
+            _ => "",
+        };
         let sent = n.messages + n.lost;
         let (verdict, text) = match n.role {
             None if settled => (
                 Verdict::Suspicious,
                 format!(
-                    "no messages from {} on {}: it runs no fairmesh-node, has another key, or a firewall drops UDP \
-                     port {PORT}",
+                    "no messages from {} on {}: it runs no fairmesh-node, has another key, or {lost}a firewall \
+                     drops UDP port {PORT}",
                     n.mac, n.interface
                 ),
             ),

@@ -10,7 +10,7 @@ use fairmesh_linux::nl80211::Station;
 use fairmesh_linux::{Error, Interface, IpNet, LocalPlace, MacAddr, Removed};
 use fairmesh_units::{BitRate, Probability, Span};
 
-use super::machine::{FlowClass, HopLimit, LocalCounters, Machine, Port};
+use super::machine::{Carrier, FlowClass, HopLimit, LocalCounters, Machine, Port};
 
 /// State that a test shares with the machine.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +25,12 @@ pub(crate) struct World {
     pub channel: (Span, Span),
     /// Messages on their way to this router: interface and bytes.
     pub inbox: VecDeque<(usize, Vec<u8>)>,
+    /// Carrier of those messages.
+    pub carrier: Carrier,
     /// Messages that this router has sent.
     pub sent: Vec<(usize, Vec<u8>)>,
+    /// True if the last one was sent by UDP too.
+    pub also_udp: bool,
     /// The installed class: its place and limit.
     pub class: Option<(LocalPlace, Option<BitRate>)>,
     pub counters: LocalCounters,
@@ -59,6 +63,8 @@ impl Fake {
             mac: Some(MacAddr([2, 0, 0, 0, 9, n as u8])),
             up: true,
             talks: true,
+            carrier: Carrier::Udp,
+            refusal: None,
             stations: true,
             survey: true,
             queues: true,
@@ -80,7 +86,7 @@ impl Machine for Fake {
     fn refresh(&mut self) -> Vec<Port> {
         let world = self.0.borrow();
         let queues = world.stations.iter().all(|s| s.queue.is_some());
-        world.ports.iter().map(|p| Port { queues: p.queues && queues, ..*p }).collect()
+        world.ports.iter().map(|p| Port { queues: p.queues && queues, ..p.clone() }).collect()
     }
     fn stations(&mut self, interface: usize) -> Vec<Station> {
         if interface == 0 { self.0.borrow().stations.clone() } else { Vec::new() }
@@ -93,14 +99,17 @@ impl Machine for Fake {
         let (active, busy) = world.channel;
         Some(Channel { active, busy, receive: busy, transmit: Span::ZERO })
     }
-    fn send(&mut self, interface: usize, bytes: &[u8]) -> bool {
-        self.0.borrow_mut().sent.push((interface, bytes.to_vec()));
+    fn send(&mut self, interface: usize, bytes: &[u8], also_udp: bool) -> bool {
+        let mut world = self.0.borrow_mut();
+        world.sent.push((interface, bytes.to_vec()));
+        world.also_udp = also_udp;
         true
     }
-    fn read(&mut self, handle: &mut dyn FnMut(usize, &[u8])) {
+    fn read(&mut self, handle: &mut dyn FnMut(usize, Carrier, &[u8])) {
         let all: Vec<_> = self.0.borrow_mut().inbox.drain(..).collect();
+        let carrier = self.0.borrow().carrier;
         for (interface, bytes) in all {
-            handle(interface, &bytes);
+            handle(interface, carrier, &bytes);
         }
     }
     fn sent(&mut self, _: &Interface) -> Result<LocalCounters, Error> {

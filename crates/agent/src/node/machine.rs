@@ -18,6 +18,7 @@ use fairmesh_linux::{
 };
 use fairmesh_units::{BitRate, Probability, Span};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde::{Deserialize, Serialize};
 
 use super::config::PORT;
 use super::message::MAX_MESSAGE;
@@ -30,8 +31,37 @@ const MIN_WAKE_INTERVAL: Duration = Duration::from_millis(5);
 /// Time after which marks end unless they are renewed.
 pub const MARK_LIFETIME: Span = Span::from_secs(5);
 
+/// Carrier of messages between routers.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// Broadcast datagrams, which a mesh point floods over the mesh.
+    #[default]
+    Udp,
+    /// Vendor action frames to the peers of a mesh point.
+    ActionFrames,
+}
+
+impl Carrier {
+    /// Name in reports and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Carrier::Udp => "udp",
+            Carrier::ActionFrames => "action-frames",
+        }
+    }
+
+    /// Name in sentences.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Carrier::Udp => "UDP",
+            Carrier::ActionFrames => "action frames",
+        }
+    }
+}
+
 /// State of a mesh interface.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Port {
     /// Ethernet address of the interface.
     pub mac: Option<MacAddr>,
@@ -39,6 +69,10 @@ pub struct Port {
     pub up: bool,
     /// True if messages can be sent and received.
     pub talks: bool,
+    /// Carrier of sent messages.
+    pub carrier: Carrier,
+    /// Reason for which a mesh point sends no action frames.
+    pub refusal: Option<String>,
     /// True if its driver reports neighbours.
     pub stations: bool,
     /// True if its driver reports the use of the channel in use.
@@ -80,10 +114,12 @@ pub trait Machine {
     fn channel(&mut self, interface: usize) -> Option<Channel>;
 
     /// Sends a message to the neighbours on an interface; returns false if it was not sent.
-    fn send(&mut self, interface: usize, bytes: &[u8]) -> bool;
+    ///
+    /// `also_udp`: by UDP too, if the interface sends action frames.
+    fn send(&mut self, interface: usize, bytes: &[u8], also_udp: bool) -> bool;
 
     /// Passes received messages on, a bounded number of each interface.
-    fn read(&mut self, handle: &mut dyn FnMut(usize, &[u8]));
+    fn read(&mut self, handle: &mut dyn FnMut(usize, Carrier, &[u8]));
 
     /// Returns the counters of an interface on which we have no class.
     ///
@@ -215,59 +251,79 @@ pub type HopLimit = (MacAddr, Option<BitRate>);
 pub type Wake = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Sockets to the neighbours.
-enum Sockets {
-    /// Broadcasts.
-    Udp(UdpSocket),
-    /// Frames to the peers of a mesh point, which would flood broadcasts.
-    Frames(ActionFrames),
+///
+/// A mesh point has both: it receives routers whose drivers send no action frames.
+struct Sockets {
+    udp: Option<UdpSocket>,
+    frames: Option<ActionFrames>,
+    /// Reason for which the last message of a mesh point was no action frame.
+    refusal: Option<String>,
 }
 
 impl Sockets {
-    /// Opens frames on a mesh point, if its driver sends them, and a UDP socket elsewhere.
     fn open(name: &str, mesh_point: bool) -> Result<Self, Error> {
-        match mesh_point.then(|| ActionFrames::open(name)) {
-            Some(Ok(frames)) => Ok(Sockets::Frames(frames)),
-            _ => Ok(Sockets::Udp(broadcast::open(name, PORT, FREE_PRIORITY)?)),
+        let (frames, refusal) = match mesh_point.then(|| ActionFrames::open(name)) {
+            Some(Ok(frames)) => (Some(frames), None),
+            Some(Err(e)) => (None, Some(e.to_string())),
+            None => (None, None),
+        };
+        let udp = match broadcast::open(name, PORT, FREE_PRIORITY) {
+            Ok(socket) => Some(socket),
+            Err(_) if frames.is_some() => None,
+            Err(e) => return Err(e),
+        };
+        Ok(Sockets { udp, frames, refusal })
+    }
+
+    fn carrier(&self) -> Carrier {
+        match (&self.frames, &self.refusal) {
+            (Some(_), None) => Carrier::ActionFrames,
+            _ => Carrier::Udp,
         }
     }
 
-    fn send(&mut self, bytes: &[u8]) -> bool {
-        match self {
-            Sockets::Udp(socket) => broadcast::send(socket, PORT, bytes).is_ok(),
-            Sockets::Frames(frames) => frames.send(bytes).is_ok(),
+    fn send(&mut self, bytes: &[u8], also_udp: bool) -> bool {
+        if let Some(frames) = &mut self.frames {
+            // Tried again for every message: a mesh point that has not joined refuses, too.
+            self.refusal = frames.send(bytes).err().map(|e| e.to_string());
         }
+        let framed = self.carrier() == Carrier::ActionFrames;
+        let udp = self.udp.as_ref().filter(|_| also_udp || !framed);
+        udp.is_some_and(|udp| broadcast::send(udp, PORT, bytes).is_ok()) || framed
     }
 
-    /// Passes a waiting message to `handle`; returns false if none waits.
-    fn receive(&mut self, handle: &mut dyn FnMut(&[u8])) -> bool {
-        match self {
-            Sockets::Udp(socket) => {
-                // One more, so that a message that is too long is not taken for a shorter one.
-                let mut buffer = [0; MAX_MESSAGE + 1];
-                match socket.recv(&mut buffer) {
-                    Ok(length) => handle(&buffer[..length]),
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    Err(_) => return false,
-                }
-                true
-            }
-            Sockets::Frames(frames) => frames.receive(handle).unwrap_or(false),
+    /// Passes waiting messages to `handle`; returns false if none waits.
+    fn receive(&mut self, handle: &mut dyn FnMut(Carrier, &[u8])) -> bool {
+        if let Some(frames) = &mut self.frames
+            && frames.receive(|message| handle(Carrier::ActionFrames, message)).unwrap_or(false)
+        {
+            return true;
         }
+        let Some(udp) = &self.udp else { return false };
+        // One more, so that a message that is too long is not taken for a shorter one.
+        let mut buffer = [0; MAX_MESSAGE + 1];
+        match udp.recv(&mut buffer) {
+            Ok(length) => handle(Carrier::Udp, &buffer[..length]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+        true
     }
 
-    /// Returns a second descriptor of the socket with received messages.
-    fn watched(&self) -> std::io::Result<OwnedFd> {
-        match self {
-            Sockets::Udp(socket) => socket.as_fd().try_clone_to_owned(),
-            Sockets::Frames(frames) => frames.as_fd().try_clone_to_owned(),
-        }
+    /// Returns second descriptors of the sockets with received messages.
+    fn watched(&self) -> std::io::Result<Vec<OwnedFd>> {
+        let udp = self.udp.iter().map(AsFd::as_fd);
+        let all = udp.chain(self.frames.iter().map(AsFd::as_fd));
+        all.map(|fd| fd.try_clone_to_owned()).collect()
     }
 }
 
 /// Sockets to the neighbours, and the thread that wakes the loop for them.
-struct Carrier {
+struct Connection {
     sockets: Sockets,
     index: u32,
+    mac: Option<MacAddr>,
+    mesh_point: bool,
     /// Reports to the thread that everything was read.
     read: SyncSender<()>,
 }
@@ -275,7 +331,7 @@ struct Carrier {
 struct Opened {
     name: Interface,
     radio: Option<(u32, Nl80211)>,
-    carrier: Option<Carrier>,
+    connection: Option<Connection>,
 }
 
 /// This machine.
@@ -294,7 +350,8 @@ pub struct Kernel {
 impl Kernel {
     /// Opens nothing yet.
     pub fn new(interfaces: &[Interface], wake: Wake) -> Self {
-        let opened = |name: &Interface| Opened { name: name.clone(), radio: None, carrier: None };
+        let opened =
+            |name: &Interface| Opened { name: name.clone(), radio: None, connection: None };
         let interfaces = interfaces.iter().map(opened).collect();
         Kernel {
             interfaces,
@@ -339,18 +396,21 @@ impl Opened {
             let radio = radio.and_then(|mut r| r.mode().ok().flatten().map(|_| r));
             self.radio = radio.map(|r| (link.index, r));
         }
-        if self.carrier.as_ref().is_none_or(|c| c.index != link.index) {
-            let mode = self.radio.as_mut().and_then(|(_, radio)| radio.mode().ok().flatten());
-            let mesh_point = mode == Some(RadioMode::MeshPoint);
-            self.carrier = Carrier::open(self.name.name(), link.index, mesh_point, wake).ok();
+        let mode = self.radio.as_mut().and_then(|(_, radio)| radio.mode().ok().flatten());
+        let mesh_point = mode == Some(RadioMode::MeshPoint);
+        let now = (link.index, link.mac, mesh_point);
+        if self.connection.as_ref().is_none_or(|c| (c.index, c.mac, c.mesh_point) != now) {
+            // Closed first: a port and a kind of frames have one socket.
+            self.connection = None;
+            self.connection = Connection::open(self.name.name(), link, mesh_point, wake).ok();
         }
     }
 }
 
-impl Carrier {
+impl Connection {
     fn open(
         name: &str,
-        index: u32,
+        link: &Link,
         mesh_point: bool,
         wake: &std::sync::Arc<Wake>,
     ) -> Result<Self, Error> {
@@ -361,20 +421,21 @@ impl Carrier {
         let wake = wake.clone();
         let thread = std::thread::Builder::new().name("messages".into()).stack_size(128 * 1024);
         thread.spawn(move || watch(&watched, &done, &wake)).map_err(failed())?;
-        Ok(Carrier { sockets, index, read })
+        Ok(Connection { sockets, index: link.index, mac: link.mac, mesh_point, read })
     }
 }
 
 /// Wakes the loop for messages, and waits until they were read.
-fn watch(socket: &OwnedFd, read: &Receiver<()>, wake: &Wake) {
+fn watch(sockets: &[OwnedFd], read: &Receiver<()>, wake: &Wake) {
     loop {
-        let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        let watched = sockets.iter().map(|s| PollFd::new(s.as_fd(), PollFlags::POLLIN));
+        let mut fds: Vec<PollFd<'_>> = watched.collect();
         let readable = matches!(poll(&mut fds, PollTimeout::from(1000_u16)), Ok(n) if n > 0);
         if readable && !wake() {
             return;
         }
         match read.recv_timeout(if readable { Duration::from_secs(1) } else { Duration::ZERO }) {
-            // The carrier was closed.
+            // The connection was closed.
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
             _ => std::thread::sleep(MIN_WAKE_INTERVAL),
         }
@@ -388,20 +449,25 @@ impl Machine for Kernel {
             let name = self.interfaces[at].name.clone();
             let Ok(link) = self.find(name.name()) else {
                 let opened = &mut self.interfaces[at];
-                (opened.radio, opened.carrier) = (None, None);
+                (opened.radio, opened.connection) = (None, None);
                 ports.push(Port::default());
                 continue;
             };
             let opened = &mut self.interfaces[at];
             opened.open(&link, &self.wake);
             let radio = opened.radio.is_some();
-            let talks = opened.carrier.is_some() && link.up;
+            let sockets = opened.connection.as_ref().map(|c| &c.sockets);
+            let talks = sockets.is_some() && link.up;
+            let carrier = sockets.map(Sockets::carrier).unwrap_or_default();
+            let refusal = sockets.and_then(|s| s.refusal.clone());
             let programs = self.programs().is_ok();
             let stations = self.stations(at);
             ports.push(Port {
                 mac: link.mac,
                 up: link.up,
                 talks,
+                carrier,
+                refusal,
                 stations: radio,
                 survey: self.channel(at).is_some(),
                 queues: radio && stations.iter().all(|s| s.queue.is_some()),
@@ -422,20 +488,21 @@ impl Machine for Kernel {
         radio.survey().ok()?.iter().find(|s| s.in_use).and_then(channel_of)
     }
 
-    fn send(&mut self, interface: usize, bytes: &[u8]) -> bool {
-        let carrier = self.interfaces.get_mut(interface).and_then(|i| i.carrier.as_mut());
-        carrier.is_some_and(|c| c.sockets.send(bytes))
+    fn send(&mut self, interface: usize, bytes: &[u8], also_udp: bool) -> bool {
+        let connection = self.interfaces.get_mut(interface).and_then(|i| i.connection.as_mut());
+        connection.is_some_and(|c| c.sockets.send(bytes, also_udp))
     }
 
-    fn read(&mut self, handle: &mut dyn FnMut(usize, &[u8])) {
+    fn read(&mut self, handle: &mut dyn FnMut(usize, Carrier, &[u8])) {
         for (at, opened) in self.interfaces.iter_mut().enumerate() {
-            let Some(carrier) = &mut opened.carrier else { continue };
+            let Some(connection) = &mut opened.connection else { continue };
+            let mut each = |carrier, message: &[u8]| handle(at, carrier, message);
             for _ in 0..MAX_AT_ONCE {
-                if !carrier.sockets.receive(&mut |message| handle(at, message)) {
+                if !connection.sockets.receive(&mut each) {
                     break;
                 }
             }
-            let _ = carrier.read.try_send(());
+            let _ = connection.read.try_send(());
         }
     }
 
@@ -619,8 +686,8 @@ mod tests {
         let mut machine = Kernel::new(std::slice::from_ref(&name), Box::new(|| true));
         assert_eq!(machine.refresh(), [Port::default()]);
         assert!(machine.stations(0).is_empty() && machine.channel(0).is_none());
-        assert!(!machine.send(0, b"x"));
-        machine.read(&mut |_, _| panic!("nothing is open"));
+        assert!(!machine.send(0, b"x", true));
+        machine.read(&mut |_, _, _| panic!("nothing is open"));
         assert!(machine.sent(&name).is_err() && machine.sample().is_err());
     }
 }

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use fairmesh_linux::MacAddr;
 use fairmesh_units::{Span, Time};
 
+use super::machine::Carrier;
 use super::message::{self, Draft, MeshKey, Message, Role, Unreadable};
 
 /// Most senders of which the receiver keeps state.
@@ -53,7 +54,9 @@ pub enum Cause {
     Own,
     /// The message is not newer than the sender's last accepted one.
     Replayed,
-    /// The message exceeds the rate of one sender, or of all.
+    /// It is the last accepted one again, over the other carrier.
+    Copy,
+    /// It exceeds the rate of one sender, or of all.
     Flood,
     /// The table of neighbours is full of active ones.
     Crowd,
@@ -61,7 +64,7 @@ pub enum Cause {
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Cause; 9] = [
+    pub const ALL: [Cause; 10] = [
         Cause::Malformed,
         Cause::Version,
         Cause::Kind,
@@ -69,6 +72,7 @@ impl Cause {
         Cause::Tag,
         Cause::Own,
         Cause::Replayed,
+        Cause::Copy,
         Cause::Flood,
         Cause::Crowd,
     ];
@@ -83,9 +87,15 @@ impl Cause {
             Cause::Tag => "tag",
             Cause::Own => "own",
             Cause::Replayed => "replayed",
+            Cause::Copy => "copy",
             Cause::Flood => "flood",
             Cause::Crowd => "crowd",
         }
+    }
+
+    /// True for messages that arrive in a mesh without a fault or an attacker.
+    pub const fn is_normal(self) -> bool {
+        matches!(self, Cause::Own | Cause::Copy)
     }
 
     /// Returns problem and expectation, for causes that an operator can repair.
@@ -156,7 +166,9 @@ pub struct Sender {
     pub sequence: u32,
     /// Time of its last accepted message.
     pub last: Time,
-    /// Announced role of the neighbour.
+    /// Carrier of its last accepted message.
+    pub carrier: Carrier,
+    /// Its announced role.
     pub role: Role,
     /// Number of accepted messages.
     pub received: u64,
@@ -215,11 +227,15 @@ impl Neighbours {
     ///
     /// # Errors
     /// The cause of its refusal, which is counted.
-    pub fn receive<'a>(&mut self, now: Time, bytes: &'a [u8]) -> Result<Accepted<'a>, Cause> {
-        self.check(now, bytes).map_err(|(claimed, cause)| {
+    pub fn receive<'a>(
+        &mut self,
+        now: Time,
+        carrier: Carrier,
+        bytes: &'a [u8],
+    ) -> Result<Accepted<'a>, Cause> {
+        self.check(now, carrier, bytes).map_err(|(claimed, cause)| {
             self.refused[cause as usize] += 1;
-            // Echoes of own broadcasts are normal.
-            if cause != Cause::Own {
+            if !cause.is_normal() {
                 self.last_refused = Some((claimed, cause));
             }
             cause
@@ -229,6 +245,7 @@ impl Neighbours {
     fn check<'a>(
         &mut self,
         now: Time,
+        carrier: Carrier,
         bytes: &'a [u8],
     ) -> Result<Accepted<'a>, (Option<MacAddr>, Cause)> {
         let unverified = message::peek(&self.key, bytes).map_err(|e| (None, e.into()))?;
@@ -244,8 +261,10 @@ impl Neighbours {
         self.checks.take(1);
         let message = unverified.verify(&self.key).map_err(|e| (Some(claimed), Cause::from(e)))?;
         if let Some(sender) = self.senders.get_mut(&claimed) {
-            if (message.run, message.sequence) <= (sender.run, sender.sequence) {
-                return refuse(Cause::Replayed);
+            let (number, last) = ((message.run, message.sequence), (sender.run, sender.sequence));
+            if number <= last {
+                let copy = number == last && carrier != sender.carrier;
+                return refuse(if copy { Cause::Copy } else { Cause::Replayed });
             }
             sender.messages.fill(now);
             sender.octets.fill(now);
@@ -260,6 +279,7 @@ impl Neighbours {
             run,
             sequence: sequence.saturating_sub(1),
             last: now,
+            carrier,
             role: Role::default(),
             received: 0,
             lost: 0,
@@ -274,6 +294,7 @@ impl Neighbours {
         sender.messages.take(1);
         sender.octets.take(bytes.len());
         (sender.run, sender.sequence, sender.last) = (run, sequence, now);
+        sender.carrier = carrier;
         sender.role = message.fields.role();
         sender.received += 1;
         let appeared = !std::mem::replace(&mut sender.active, true);

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use fairmesh_units::BitRate;
 use serde::{Deserialize, Serialize};
 
+use super::machine::Carrier;
 use super::message::Role;
 use super::rig::Decision;
 use crate::daemon::process::Resources;
@@ -29,6 +30,15 @@ pub struct InterfaceReport {
     pub name: String,
     /// True if messages are exchanged over it.
     pub talks: bool,
+    /// Carrier of sent messages; `None`: none are sent.
+    #[serde(default)]
+    pub carrier: Option<Carrier>,
+    /// True if they are sent by UDP, too, for a neighbour that sends no action frames.
+    #[serde(default)]
+    pub also_udp: bool,
+    /// Reason for which a mesh point sends no action frames.
+    #[serde(default)]
+    pub refusal: Option<String>,
     /// True if its driver reports neighbours.
     pub stations: bool,
     /// True if its driver reports the use of its channel.
@@ -44,6 +54,9 @@ pub struct NeighbourReport {
     pub interface: String,
     /// Role that it announces; `None`: it runs no daemon, or its messages do not arrive.
     pub role: Option<Role>,
+    /// Carrier of its messages.
+    #[serde(default)]
+    pub carrier: Option<Carrier>,
     /// Nominal rate of the link.
     pub rate_bits_per_second: Option<u64>,
     /// Capacity of the link in IP bytes.
@@ -205,7 +218,13 @@ pub fn status_text(s: &Status) -> String {
             (_, true, false) => "radio without the use of its channel",
             (_, false, _) => "no radio",
         };
-        let _ = writeln!(out, "interface {}: {state}", i.name);
+        let carrier = match (i.carrier, &i.refusal, i.also_udp) {
+            (None, ..) => String::new(),
+            (Some(c), Some(why), _) => format!(", messages by {} ({why})", c.text()),
+            (Some(c), None, true) => format!(", messages by {} and UDP", c.text()),
+            (Some(c), None, false) => format!(", messages by {}", c.text()),
+        };
+        let _ = writeln!(out, "interface {}: {state}{carrier}", i.name);
     }
     if let Some(busy) = s.channel_busy {
         let _ = writeln!(out, "channel: {:.0} % busy", busy * 100.0);
@@ -214,7 +233,11 @@ pub fn status_text(s: &Status) -> String {
         let _ = writeln!(out, "no neighbour");
     }
     for n in &s.neighbours {
-        let role = n.role.map_or("no messages".to_owned(), |r| r.name().to_owned());
+        let role = match (n.role, n.carrier) {
+            (None, _) => "no messages".to_owned(),
+            (Some(role), None) => role.name().to_owned(),
+            (Some(role), Some(carrier)) => format!("{} by {}", role.name(), carrier.text()),
+        };
         let _ = writeln!(
             out,
             "neighbour {} on {}: {role}, rate {}, capacity {}, {} messages, {} lost",
@@ -319,6 +342,11 @@ pub fn metrics(s: &Status, process: Option<Resources>) -> String {
         |i: &InterfaceReport| (format!("interface=\"{}\"", i.name), f64::from(u8::from(i.talks)));
     let up: Vec<_> = s.interfaces.iter().map(up).collect();
     page.family("interface_up", "gauge", "1 while messages are exchanged over it.", &up);
+    let carrier = |i: &InterfaceReport| {
+        Some((format!("interface=\"{}\",carrier=\"{}\"", i.name, i.carrier?.name()), 1.0))
+    };
+    let carriers: Vec<_> = s.interfaces.iter().filter_map(carrier).collect();
+    page.family("interface_carrier", "gauge", "1 for the carrier of sent messages.", &carriers);
     page.one("neighbours", "gauge", "Known neighbours.", s.neighbours.len() as f64);
     let of = |value: fn(&NeighbourReport) -> Option<f64>| -> Vec<(String, f64)> {
         let each = s.neighbours.iter();

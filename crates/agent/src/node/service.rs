@@ -1,6 +1,6 @@
 //! The mesh router as a state machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use fairmesh_linux::{Error, MacAddr};
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
 use super::config::Config;
-use super::machine::{Machine, Port};
+use super::machine::{Carrier, Machine, Port};
 use super::message::{Draft, Field, MeshKey, Role};
 use super::neighbours::{Announcer, Neighbours};
 use super::numbers;
@@ -33,6 +33,8 @@ const SENSE_INTERVAL: Span = Span::from_secs(1);
 const SHARE_INTERVAL: Span = Span::from_millis(100);
 /// Longest time between two messages of a router.
 pub const HELLO_INTERVAL: Span = Span::from_secs(1);
+/// Time after the last message over a carrier for which a neighbour counts as a sender by it.
+const MESSAGE_MEMORY: Span = Span::from_secs(3);
 /// Time for which a neighbour that a driver no longer reports is kept.
 const LINGER: Span = Span::from_secs(5);
 /// Least time between two starts of the mechanism.
@@ -66,8 +68,25 @@ pub struct Link {
     pub expected: Option<BitRate>,
     /// Packets sent at the last report.
     packets: Option<u32>,
+    /// Time of the last accepted message by UDP, and by action frames.
+    messages: [Option<Time>; 2],
     /// Time of the last report or message.
     pub seen: Time,
+}
+
+impl Link {
+    fn new(interface: usize, seen: Time) -> Self {
+        let messages = [None; 2];
+        Link { interface, rate: None, expected: None, packets: None, messages, seen }
+    }
+
+    /// Carrier of the neighbour's messages; action frames if it sends both.
+    pub(super) fn carrier(&self, now: Time) -> Option<Carrier> {
+        let recent = |c: &Carrier| {
+            self.messages[*c as usize].is_some_and(|at| now.since(at) <= MESSAGE_MEMORY)
+        };
+        [Carrier::ActionFrames, Carrier::Udp].into_iter().find(recent)
+    }
 }
 
 /// Facts with which the mechanism was started.
@@ -135,6 +154,8 @@ pub struct Router<M> {
     pub(super) driver: Option<Driver>,
     pub(super) neighbours: Neighbours,
     announcers: BTreeMap<usize, (MacAddr, Announcer)>,
+    /// Interfaces with action frames that send by UDP too, since a neighbour has no other carrier.
+    pub(super) also_udp: BTreeSet<usize>,
     key: MeshKey,
     pub(super) run: u32,
     file: PathBuf,
@@ -165,6 +186,7 @@ impl<M: Machine> Router<M> {
             driver: None,
             neighbours,
             announcers: BTreeMap::new(),
+            also_udp: BTreeSet::new(),
             key,
             run,
             file,
@@ -221,6 +243,7 @@ impl<M: Machine> Router<M> {
             }
         }
         self.links.retain(|_, link| now.since(link.seen) <= LINGER);
+        self.follow_carriers(now);
         let channel = self.rig.machine.channel(self.rig.uplink);
         self.rig.busy = channel.zip(self.channel).and_then(|(new, old)| {
             let active = new.active.as_nanos().checked_sub(old.active.as_nanos())?;
@@ -230,29 +253,77 @@ impl<M: Machine> Router<M> {
         self.channel = channel;
     }
 
+    /// Sends by UDP too where a neighbour sends no action frames, since it may receive none either.
+    fn follow_carriers(&mut self, now: Time) {
+        for (at, port) in self.ports.iter().enumerate() {
+            let by_udp = |(_, l): &(&MacAddr, &Link)| {
+                l.interface == at && l.carrier(now) == Some(Carrier::Udp)
+            };
+            let framed = port.talks && port.carrier == Carrier::ActionFrames;
+            match self.links.iter().find(by_udp).filter(|_| framed) {
+                None => {
+                    self.also_udp.remove(&at);
+                }
+                Some((mac, _)) if self.also_udp.insert(at) => {
+                    let name = &self.rig.config.interfaces[at];
+                    self.rig.journal.note(now, Level::Warning, "carrier.mixed", || {
+                        format!(
+                            "{name}: {mac} sends messages by UDP; messages are sent by UDP, too, \
+                             which the mesh floods"
+                        )
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Reports the carrier of an interface's messages after it was chosen or has changed.
+    fn report_carrier(&mut self, now: Time, name: &str, port: &Port) {
+        let carrier = port.carrier.text();
+        match &port.refusal {
+            None => self.rig.journal.note(now, Level::Info, "carrier.chosen", || {
+                format!("{name}: messages are sent by {carrier}")
+            }),
+            Some(why) => self.rig.journal.note(now, Level::Warning, "carrier.fallback", || {
+                format!(
+                    "{name}: messages are sent by {carrier}, which the mesh floods, since action frames \
+                     fail: {why}"
+                )
+            }),
+        }
+    }
+
     fn report_ports(&mut self, now: Time, ports: &[Port]) {
         for (at, port) in ports.iter().enumerate() {
             let before = self.ports.get(at).map(|p| p.talks);
-            if before == Some(port.talks) {
-                continue;
-            }
+            let carrier = self.ports.get(at).filter(|p| p.talks).map(|p| p.carrier);
             let name = self.rig.config.interfaces[at].clone();
-            match (port.talks, port.mac, port.up) {
-                (true, ..) => self.rig.journal.note(now, Level::Info, "interface.up", || {
-                    let radio = if port.stations { "a radio" } else { "no radio" };
-                    let survey = if port.survey { ", with the use of its channel" } else { "" };
-                    format!("{name}: {radio}{survey}")
-                }),
-                (false, mac, up) => {
-                    self.rig.journal.note(now, Level::Warning, "interface.lost", || {
-                        let why = match (mac, up) {
-                            (None, _) => "there is no such interface",
-                            (_, false) => "it is down",
-                            _ => "its UDP port cannot be opened",
-                        };
-                        format!("{name}: {why}; waiting for it")
-                    });
-                }
+            if before != Some(port.talks) {
+                self.report_port(now, name.name(), port);
+            }
+            if port.talks && carrier != Some(port.carrier) {
+                self.report_carrier(now, name.name(), port);
+            }
+        }
+    }
+
+    fn report_port(&mut self, now: Time, name: &str, port: &Port) {
+        match (port.talks, port.mac, port.up) {
+            (true, ..) => self.rig.journal.note(now, Level::Info, "interface.up", || {
+                let radio = if port.stations { "a radio" } else { "no radio" };
+                let survey = if port.survey { ", with the use of its channel" } else { "" };
+                format!("{name}: {radio}{survey}")
+            }),
+            (false, mac, up) => {
+                self.rig.journal.note(now, Level::Warning, "interface.lost", || {
+                    let why = match (mac, up) {
+                        (None, _) => "there is no such interface",
+                        (_, false) => "it is down",
+                        _ => "its UDP port cannot be opened",
+                    };
+                    format!("{name}: {why}; waiting for it")
+                });
             }
         }
     }
@@ -263,8 +334,7 @@ impl<M: Machine> Router<M> {
         interface: usize,
         station: &fairmesh_linux::nl80211::Station,
     ) {
-        let fresh = Link { interface, rate: None, expected: None, packets: None, seen: now };
-        let link = self.links.entry(station.mac).or_insert(fresh);
+        let link = self.links.entry(station.mac).or_insert_with(|| Link::new(interface, now));
         (link.interface, link.seen) = (interface, now);
         link.expected = station.expected_throughput;
         let (Some(rate), Some(packets)) = (station.tx_rate, station.tx_packets) else { return };
@@ -462,19 +532,19 @@ impl<M: Machine> Router<M> {
 
     fn receive(&mut self, now: Time) {
         let mut messages = Vec::new();
-        self.rig.machine.read(&mut |interface, bytes| messages.push((interface, bytes.to_vec())));
-        for (interface, bytes) in messages {
-            let Ok(accepted) = self.neighbours.receive(now, &bytes) else { continue };
+        self.rig.machine.read(&mut |interface, carrier, bytes| {
+            messages.push((interface, carrier, bytes.to_vec()));
+        });
+        for (interface, carrier, bytes) in messages {
+            let Ok(accepted) = self.neighbours.receive(now, carrier, &bytes) else { continue };
             let message = accepted.message;
             let mac = message.mac;
-            let fresh = Link { interface, rate: None, expected: None, packets: None, seen: now };
             if !self.ports.get(interface).is_some_and(|p| p.stations) {
-                self.links
-                    .insert(mac, Link { seen: now, ..*self.links.get(&mac).unwrap_or(&fresh) });
-            } else if !self.links.contains_key(&mac) {
-                // Broadcasts cross 802.11s meshes; the driver knows the neighbours.
-                continue;
+                self.links.entry(mac).or_insert_with(|| Link::new(interface, now)).seen = now;
             }
+            // Broadcasts cross 802.11s meshes; the driver knows the neighbours.
+            let Some(link) = self.links.get_mut(&mac) else { continue };
+            link.messages[carrier as usize] = Some(now);
             if accepted.appeared {
                 let name = &self.rig.config.interfaces[interface];
                 self.rig.journal.note(now, Level::Info, "neighbour.appeared", || {
@@ -541,7 +611,8 @@ impl<M: Machine> Router<M> {
             self.rig.bodies.drain(..count);
             self.next_hello = now + HELLO_INTERVAL;
             for (interface, bytes) in sealed {
-                self.rig.machine.send(interface, &bytes);
+                let also_udp = self.also_udp.contains(&interface);
+                self.rig.machine.send(interface, &bytes, also_udp);
             }
         }
         self.next_hello

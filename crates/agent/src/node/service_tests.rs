@@ -447,11 +447,12 @@ fn interfaces_that_come_and_go_are_named() {
         events,
         [
             "interface.up: m0: a radio, with the use of its channel",
+            "carrier.chosen: m0: messages are sent by UDP",
             "interface.lost: m1: there is no such interface; waiting for it"
         ]
     );
     assert!(b.world().sent.iter().all(|s| s.0 == 0));
-    let up = b.world().ports[0];
+    let up = b.world().ports[0].clone();
     b.world().ports[1] = Port { mac: Some(MacAddr([2, 0, 0, 0, 9, 1])), ..up };
     b.run(3000, |_| ());
     assert!(b.world().sent.iter().any(|s| s.0 == 1));
@@ -602,16 +603,16 @@ fn neighbours_accept_a_router_after_its_interface_returns() {
     let mut accepted = |b: &mut Bench| {
         let sent: Vec<_> = b.world().sent.drain(..).filter(|(at, _)| *at == 1).collect();
         let now = b.now;
-        let all = sent.iter().map(|(_, bytes)| neighbour.receive(now, bytes));
+        let all = sent.iter().map(|(_, bytes)| neighbour.receive(now, Carrier::Udp, bytes));
         all.map(|m| m.unwrap().message.sequence).collect::<Vec<_>>()
     };
     b.run(5000, |_| ());
     assert_eq!(accepted(&mut b), [1, 2, 3, 4, 5]);
-    let port = b.world().ports[1];
+    let port = b.world().ports[1].clone();
     let other = Some(MacAddr([2, 0, 0, 0, 8, 8]));
-    for gone in [Port { up: false, talks: false, ..port }, Port::default()] {
-        for back in [port, Port { mac: other, ..port }, port] {
-            b.world().ports[1] = gone;
+    for gone in [Port { up: false, talks: false, ..port.clone() }, Port::default()] {
+        for back in [port.clone(), Port { mac: other, ..port.clone() }, port.clone()] {
+            b.world().ports[1] = gone.clone();
             b.run(3000, |_| ());
             assert!(accepted(&mut b).is_empty(), "nothing is sent over it");
             b.world().ports[1] = back;
@@ -619,6 +620,58 @@ fn neighbours_accept_a_router_after_its_interface_returns() {
             assert!(accepted(&mut b).len() >= 2);
         }
     }
+}
+
+#[test]
+fn the_carrier_of_messages_is_chosen_reported_and_bridged() {
+    let mut b = Bench::new("");
+    let events = |b: &Bench, code: &str| {
+        b.router.rig.journal.totals().find(|(c, ..)| *c == code).map_or(0, |(.., n)| n)
+    };
+    b.world().stations = vec![station(GATEWAY, 54)];
+    b.world().ports[0].carrier = Carrier::ActionFrames;
+    b.world().carrier = Carrier::ActionFrames;
+    // The fake machine receives on the second interface; its driver reports the station on the first.
+    let receive = |b: &mut Bench| {
+        b.hear(&[]);
+        b.world().inbox.iter_mut().for_each(|(at, _)| *at = 0);
+    };
+    b.run(3000, receive);
+    let status = b.status();
+    assert_eq!(status["interfaces"][0]["carrier"], "action-frames");
+    assert_eq!(status["interfaces"][1]["carrier"], "udp");
+    assert_eq!(status["neighbours"][0]["carrier"], "action-frames");
+    assert!(!b.world().also_udp && events(&b, "carrier.mixed") == 0);
+    assert_eq!(events(&b, "carrier.chosen"), 2);
+    let page = b.router.metrics(b.moment(), None);
+    let line = "fairmesh_node_interface_carrier{interface=\"m0\",carrier=\"action-frames\"} 1";
+    assert!(page.contains(line), "{page}");
+    // A neighbour that sends by UDP only gets messages by UDP.
+    b.world().carrier = Carrier::Udp;
+    b.run(5000, receive);
+    assert!(b.router.also_udp.contains(&0) && !b.router.also_udp.contains(&1));
+    assert_eq!(events(&b, "carrier.mixed"), 1);
+    let text = report::status_text(&serde_json::from_value(b.status()).unwrap());
+    assert!(text.contains("messages by action frames and UDP"), "{text}");
+    assert!(text.contains("gateway by UDP"), "{text}");
+    b.world().carrier = Carrier::ActionFrames;
+    b.run(2000, receive);
+    assert!(b.router.also_udp.is_empty());
+    // The driver refuses action frames from now on.
+    b.world().ports[0].carrier = Carrier::Udp;
+    b.world().ports[0].refusal = Some("not supported".into());
+    b.run(2000, receive);
+    assert_eq!(events(&b, "carrier.fallback"), 1);
+    let text = report::status_text(&serde_json::from_value(b.status()).unwrap());
+    assert!(text.contains("messages by UDP (not supported)"), "{text}");
+    let mut findings = Vec::new();
+    let status = serde_json::from_value(b.status()).unwrap();
+    super::super::doctor::of_daemon(&status, &mut |code, verdict, text| {
+        findings.push((code, verdict, text));
+    });
+    let carrier = |f: &&(_, _, String)| f.0 == "carrier" && f.2.starts_with("m0 ");
+    let (_, verdict, text) = findings.iter().find(carrier).unwrap();
+    assert_eq!(*verdict, crate::gateway::doctor::Verdict::Suspicious, "{text}");
 }
 
 #[test]
