@@ -248,8 +248,15 @@ pub fn run(words: &[String]) -> Result<String, Box<dyn std::error::Error>> {
     };
     let again = config.clone();
     let load = Box::new(move || Ok(again.clone()));
-    let mut router =
-        Router::new(Parts { machine, config, file: "node.toml".into(), load, key, run: 1 });
+    let mut router = Router::new(Parts {
+        machine,
+        config,
+        file: "node.toml".into(),
+        load,
+        key,
+        run: 1,
+        heartbeat: Box::new(|| ()),
+    });
     let end = Time::ZERO + Span::from_secs(seconds);
     let (mut turns, mut at) = (0_u64, Time::ZERO);
     while at < end {

@@ -37,6 +37,33 @@ const EARLIER_GUARD_PATIENCE: Duration = Duration::from_secs(15);
 /// Least time between two starts of a guard; one may follow at once.
 const RESTART_INTERVAL: Span = Span::from_secs(5);
 
+/// Lateness of the guard itself from which the machine counts as stalled, and the daemon gets another chance.
+const STALL: Duration = Duration::from_millis(500);
+
+/// Time that the guard waits for the next heartbeat.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    limit: Duration,
+    /// True if the guard was late itself since the last heartbeat.
+    stalled: bool,
+}
+
+impl Patience {
+    fn new(limit: Duration) -> Self {
+        Patience { limit, stalled: false }
+    }
+
+    /// Returns true if the daemon counts as hanging after a wait of this length.
+    ///
+    /// A guard that was late itself waits once more: its machine has stopped both processes.
+    fn ends_after(&mut self, waited: Duration) -> bool {
+        let late = waited >= self.limit + STALL;
+        let first = late && !self.stalled;
+        self.stalled |= late;
+        !first
+    }
+}
+
 /// Effects of a daemon that its guard can undo.
 pub trait Rescue {
     /// A refusal of the system.
@@ -282,18 +309,19 @@ pub fn watch<R: Rescue>(guarded_run: &GuardedRun, rescue: &mut R) -> Result<(), 
             }
         }
     });
-    let mut patience = Duration::from_secs(30);
+    let mut patience = Patience::new(Duration::from_secs(30));
     let mut removed = false;
     loop {
-        match lines.recv_timeout(patience) {
+        let since = Instant::now();
+        match lines.recv_timeout(patience.limit) {
             Ok(line) if line == "bye" => return Ok(()),
             Ok(line) => {
                 removed = false;
-                if let Ok(ms) = line.parse() {
-                    patience = Duration::from_millis(ms);
-                }
+                let limit = line.parse().map_or(patience.limit, Duration::from_millis);
+                patience = Patience::new(limit);
             }
-            Err(mpsc::RecvTimeoutError::Timeout) if removed => {}
+            Err(mpsc::RecvTimeoutError::Timeout)
+                if removed || !patience.ends_after(since.elapsed()) => {}
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 if !guarded_run.is_owner() {
                     return stand_down();
@@ -449,6 +477,16 @@ mod tests {
             !guarded_run.is_owner() && guarded_run.claim().is_none(),
             "another daemon had them"
         );
+    }
+
+    #[test]
+    fn a_guard_that_was_late_itself_waits_once_more() {
+        let mut patience = Patience::new(PATIENCE);
+        assert!(patience.ends_after(PATIENCE) && patience.ends_after(PATIENCE + STALL / 2));
+        let stalled = PATIENCE + STALL;
+        assert!(!patience.ends_after(stalled), "the machine stood still");
+        assert!({ patience }.ends_after(PATIENCE), "the daemon did not continue");
+        assert!(patience.ends_after(stalled), "a slow machine does not keep limits");
     }
 
     #[test]

@@ -41,6 +41,10 @@ const LINGER: Span = Span::from_secs(5);
 const RESTART_INTERVAL: Span = Span::from_secs(10);
 /// Time after a failed act until the mechanism is started again.
 const RETRY_INTERVAL: Span = Span::from_secs(5);
+/// Longest time between two heartbeats; the guard then removes all limits.
+///
+/// Heartbeats are sent between the parts of a turn, each of which takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(8);
 /// Minimum packets to a neighbour between two reports for its rate to count.
 ///
 /// Management frames have basic rates.
@@ -146,6 +150,8 @@ pub struct Parts<M> {
     pub key: MeshKey,
     /// Number of this run.
     pub run: u32,
+    /// Sends a heartbeat if one is due; called between the parts of a turn.
+    pub heartbeat: Box<dyn FnMut()>,
 }
 
 /// A mesh router.
@@ -160,6 +166,7 @@ pub struct Router<M> {
     pub(super) run: u32,
     file: PathBuf,
     load: Box<dyn FnMut() -> Result<Config, ConfigError>>,
+    heartbeat: Box<dyn FnMut()>,
     pub(super) ports: Vec<Port>,
     pub(super) links: BTreeMap<MacAddr, Link>,
     started: Option<Basis>,
@@ -178,7 +185,7 @@ pub struct Router<M> {
 impl<M: Machine> Router<M> {
     /// Returns a router that has sent and set nothing yet.
     pub fn new(parts: Parts<M>) -> Self {
-        let Parts { machine, config, file, load, key, run } = parts;
+        let Parts { machine, config, file, load, key, run, heartbeat } = parts;
         let saved = SavedState { run, places: Places::of(&config), ..SavedState::default() };
         let neighbours = Neighbours::new(key.clone(), Vec::new(), HELLO_INTERVAL, Time::ZERO);
         Router {
@@ -191,6 +198,7 @@ impl<M: Machine> Router<M> {
             run,
             file,
             load,
+            heartbeat,
             ports: Vec::new(),
             links: BTreeMap::new(),
             started: None,
@@ -634,7 +642,9 @@ impl<M: Machine> Service for Router<M> {
             self.sense(now);
             self.next_sense = now + SENSE_INTERVAL;
         }
+        (self.heartbeat)();
         self.receive(now);
+        (self.heartbeat)();
         if now >= self.next_renewal {
             self.next_renewal = now + SENSE_INTERVAL;
             self.rig.renew_marks();
@@ -651,16 +661,19 @@ impl<M: Machine> Service for Router<M> {
             }
             next_shares = self.next_shares;
         }
+        (self.heartbeat)();
         for mac in self.neighbours.expire(now) {
             self.rig.journal.note(now, Level::Info, "neighbour.gone", || {
                 format!("{mac}: no message for {}", HELLO_INTERVAL.saturating_mul(3))
             });
         }
         self.consider(now);
+        (self.heartbeat)();
         if let Some(driver) = self.driver.as_mut().filter(|d| d.due() <= now) {
             driver.deadline(now, &mut self.rig);
             self.check_acts(now);
         }
+        (self.heartbeat)();
         let next_message = self.send(now);
         let due = self.driver.as_ref().map_or(Time::NEVER, Driver::due);
         [self.next_sense, next_message, due, next_shares]
@@ -741,7 +754,7 @@ impl<M: Machine> Service for Router<M> {
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_secs(10)
+        PATIENCE
     }
 
     fn lapsed(&mut self, at: Moment) {

@@ -59,6 +59,7 @@ impl Bench {
             load: Box::new(move || Ok(reload.clone())),
             key: key(),
             run: 7,
+            heartbeat: Box::new(|| ()),
         };
         let gateway = Announcer::new(key(), GATEWAY, 1);
         Bench { fake, router: Router::new(parts), now: Time::ZERO, gateway }

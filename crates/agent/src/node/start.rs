@@ -60,6 +60,8 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     leftovers.add(saved.places.clone());
     let lock = guard::lock_of(&config.socket);
     let guards = config.mode == Mode::Apply && !options.no_guard;
+    let heartbeat = Heartbeat::default();
+    let progress = Box::new(heartbeat.ticker());
     let setup = Setup {
         socket: config.socket.clone(),
         metrics: config.metrics,
@@ -67,7 +69,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         store,
         guard: guards.then(|| guard_arguments(&places, &lock, &claims.owner.run)),
         json: options.json,
-        heartbeat: Heartbeat::default(),
+        heartbeat,
     };
     let marked = config.marked();
     let file = options.config.clone();
@@ -78,6 +80,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         key: MeshKey::new(key),
         run,
         config,
+        heartbeat: progress,
     };
     let mut router = Router::new(parts);
     if let Some(e) = unreadable {
