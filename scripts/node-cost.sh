@@ -1,31 +1,45 @@
 #!/usr/bin/env bash
-# Prints the cost of fairmesh-node with 8 neighbours and control `gap`: instructions per second of MIPS (qemu-user), and
-# memory, processor time and messages of real daemons in network namespaces. The latter needs root.
+# Prints the cost of fairmesh-node with 8 neighbours: instructions per second of MIPS (qemu-user) for each mechanism, and
+# memory, processor time and messages of real daemons with `gap` in network namespaces. The latter needs root.
 #   scripts/node-cost.sh [SECONDS]
-# Instructions are those of the program, with drivers that are read from memory; system calls are not counted. The
-# real daemons have no radio: their time contains system calls, but no reports of stations and channels.
+# Instructions are those of the program, with drivers that are read from memory and messages that a cell of nine routers
+# has sent; system calls are not counted. The real daemons have no radio: their time contains system calls, but no
+# reports of stations and channels.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-30}
 neighbours=8
 say() { printf 'node-cost: %s\n' "$*"; }
 
-instructions() { # instructions ROLE: per second, the difference between runs of one and of three seconds
-    local one three
-    one=$(count "$1" 1)
-    three=$(count "$1" 3)
-    awk -v a="$one" -v b="$three" -v r="$1" -v s="$(qemu-mipsel-static "$example" "$1" apply $neighbours 10)" 'BEGIN {
-        n = (b - a) / 2
-        printf "node-cost: %s, mipsel: %.2f million instructions per second, %.2f %% of 580 million; 10 s: %s\n", r, n / 1e6, n / 5.8e6, s }'
+# Mechanisms have settled in the counted time, in s.
+short=6
+long=10
+instructions() { # instructions CONTROL ROLE: per second, the difference between two runs
+    local first last
+    first=$(count "$1" "$2" $short)
+    last=$(count "$1" "$2" $long)
+    awk -v a="$first" -v b="$last" -v s=$((long - short)) -v c="$1" -v r="$2" \
+        -v t="$(qemu-mipsel-static "$example" replay "$1" "$messages" $long "$2" apply)" 'BEGIN {
+        n = (b - a) / s
+        printf "node-cost: %s, %s, mipsel: %.2f million instructions per second, %.2f %% of 580 million; %s\n", c, r, n / 1e6, n / 5.8e6, t }'
 }
-count() { qemu-mipsel-static -singlestep -d exec,nochain "$example" "$1" apply $neighbours "$2" 2>&1 > /dev/null | grep -c '^Trace'; }
+count() {
+    qemu-mipsel-static -singlestep -d exec,nochain "$example" replay "$1" "$messages" "$3" "$2" apply 2>&1 > /dev/null \
+        | grep -c '^Trace'
+}
 
 code=0
 example=$(EXAMPLE=node-cost scripts/gateway.sh mipsel-unknown-linux-musl) || code=$?
 if [ "$code" != 0 ] || ! command -v qemu-mipsel-static > /dev/null; then
     say "SKIPPED: instructions of MIPS: no toolchain or no qemu-user"
 else
-    for role in gateway router; do instructions $role; done
+    messages=$(mktemp)
+    native=$(EXAMPLE=node-cost scripts/gateway.sh "$(uname -m)-unknown-linux-musl")
+    for control in gap lbm+multihop+messages+even cna+sampled+messages mesh-maxmin+sampled+messages; do
+        "$native" record $control "$messages" $long
+        for role in gateway router; do instructions $control $role; done
+    done
+    rm "$messages"
 fi
 
 if [ "$(id -u)" != 0 ]; then
