@@ -20,6 +20,7 @@ done
 install -Dm644 packaging/examples/gateway.toml "$root/usr/share/doc/fairmesh-gateway/examples/gateway.toml"
 install -Dm644 packaging/examples/node.toml "$root/usr/share/doc/fairmesh-gateway/examples/node.toml"
 install -Dm644 packaging/systemd/peers.conf "$root/usr/share/doc/fairmesh-gateway/examples/peers.conf"
+install -Dm644 packaging/systemd/agents.conf "$root/usr/share/doc/fairmesh-gateway/examples/agents.conf"
 install -Dm644 packaging/systemd/page.conf "$root/usr/share/doc/fairmesh-gateway/examples/page.conf"
 install -Dm644 packaging/systemd/signs.conf "$root/usr/share/doc/fairmesh-gateway/examples/signs.conf"
 for page in docs/gateway*.md docs/node.md docs/security.md; do

@@ -19,7 +19,7 @@ use fairmesh_agent::node::config::Config;
 use fairmesh_agent::node::machine::{Carrier, FlowClass, HopLimit, LocalCounters, Machine, Port};
 use fairmesh_agent::node::message::MeshKey;
 use fairmesh_agent::node::service::{Input, Parts, Router};
-use fairmesh_control::{Channel, Marking};
+use fairmesh_control::{Channel, Leaf, Marking};
 use fairmesh_linux::bpf::FlowCount;
 use fairmesh_linux::nl80211::{Station, TransmitQueue, read_station, read_survey};
 use fairmesh_linux::{Error, Interface, IpNet, LocalPlace, MacAddr, Removed};
@@ -170,11 +170,17 @@ impl Machine for Fake {
         }
     }
 
+    fn listen(&mut self, _: bool) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn read_orders(&mut self, _: &mut dyn FnMut(&[u8]) -> Option<Vec<u8>>) {}
+
     fn sent(&mut self, _: &Interface) -> Result<LocalCounters, Error> {
         self.sample()
     }
 
-    fn install(&mut self, _: &LocalPlace, _: u32, _: u32) -> Result<(), Error> {
+    fn install(&mut self, _: &LocalPlace, _: Leaf, _: u32) -> Result<(), Error> {
         Ok(())
     }
 
@@ -314,6 +320,7 @@ impl Member {
             key: MeshKey::new(Key::new([1; 32])),
             run: 1,
             heartbeat: Box::new(|| ()),
+            random: Box::new(|| 0),
         };
         let router = Router::new(parts);
         let (due, turns, messages, octets) = (Time::ZERO, 0, 0, 0);

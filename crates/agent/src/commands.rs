@@ -16,7 +16,7 @@ use crate::daemon::lock::{LOCK_PATIENCE, Lock, Registry};
 use crate::daemon::runtime::StartError;
 use crate::daemon::store::{self, Store};
 use crate::error::AgentError;
-use crate::gateway::config::{Config, UNMAPPED};
+use crate::gateway::config::{Config, Subscriber, UNMAPPED};
 use crate::gateway::governor::Governor;
 use crate::gateway::history::{self, HistoryReport, Summary};
 use crate::gateway::preflight::{self, CheckLine};
@@ -244,6 +244,14 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
             exchange::read_key(&others.key).map_err(|problem| format!("peers.key: {problem}"));
         let text = key.map(|_| format!("gateway {} of {}", others.number, others.peers.len() + 1));
         lines.push(CheckLine::of("other gateways", text));
+    }
+    if let Some(file) = &config.agents {
+        let single = |s: &&Subscriber| s.single_address().is_some();
+        let reached = config.subscribers.iter().filter(single).count();
+        let text = exchange::read_key(file)
+            .map(|_| format!("orders reach {} with a single address", count(reached)))
+            .map_err(|problem| format!("agents.key: {problem}"));
+        lines.push(CheckLine::of("routers of homes", text));
     }
     lines.extend(preflight::subscribers(&config));
     kernel(&config, &layout, &mut lines);

@@ -231,3 +231,95 @@ fn marks_reach_the_receiver_and_end_with_the_router() {
     assert_eq!(received_ce(&gateway.ns), before, "ended");
     assert!(!middle.ns.sh("tc filter show dev m0 egress").contains("fairmesh"));
 }
+
+/// A process that ends with the test.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The gateway finds a flood two hops away; the home's router limits it until it ends.
+#[test]
+fn a_flood_is_limited_at_its_source_over_two_hops() {
+    let Some(_one) = root("a_flood_is_limited_at_its_source_over_two_hops") else { return };
+    let [gateway, middle, mut far] = chain();
+    let wired = Namespace::new();
+    let ends = format!(
+        "link add name wan netns {} type veth peer name w0 netns {}",
+        gateway.ns.name, wired.name
+    );
+    routers::ip(&[], &[&ends]);
+    gateway.ns.ip(&["link set wan up", "addr add 10.9.9.1/24 dev wan"]);
+    gateway.ns.sh("sysctl -qw net.ipv4.ip_forward=1");
+    wired.ip(&[
+        "link set lo up",
+        "link set w0 up",
+        "addr add 10.9.9.2/24 dev w0",
+        "route add default via 10.9.9.1",
+    ]);
+    middle.ns.ip(&["route add default via 10.5.0.1"]);
+    let shared = key();
+    far.configure(&shared, "\"m1\"", "mode = \"apply\"\n[control]\nuse = \"rtt+agents\"\n");
+    let before = far.qdiscs();
+    far.start();
+    far.wait("its port", |s| s["orders"].is_object());
+
+    gateway.configure(&shared, "\"m0\"", "");
+    let file = |name: &str| gateway.file(name).display().to_string();
+    let text = format!(
+        "mode = \"apply\"\nmesh = {{ interface = \"m0\" }}\nwired = {{ interface = \"wan\" }}\n\
+         [control]\nuse = \"rtt+agents\"\n[agents]\nkey = \"{}\"\n\
+         [[neighbour]]\nname = \"middle\"\ncapacity = \"4 Mbit/s\"\n\
+         [[subscriber]]\nname = \"near\"\nprefixes = [\"10.5.0.2/32\"]\n\
+         [[subscriber]]\nname = \"home\"\nprefixes = [\"10.6.0.3/32\"]\n\
+         [metrics]\nlisten = \"127.0.0.1:0\"\n[page]\nlisten = \"127.0.0.1:0\"\n\
+         [paths]\nsocket = \"{}\"\nstate = \"{}\"\n",
+        file("node.key"),
+        file("gateway.sock"),
+        file("gateway-state")
+    );
+    std::fs::write(gateway.file("gateway.toml"), text).unwrap();
+    let log = std::fs::File::create(gateway.file("gateway.log")).unwrap();
+    let daemon = std::process::Command::new("ip")
+        .args(["netns", "exec", &gateway.ns.name, env!("CARGO_BIN_EXE_fairmesh-gateway")])
+        .args(["run", "--config"])
+        .arg(gateway.file("gateway.toml"))
+        .stderr(log)
+        .spawn();
+    let _daemon = Killed(daemon.unwrap());
+    let gateways_log = || std::fs::read_to_string(gateway.file("gateway.log")).unwrap();
+
+    // 16 Mbit/s of datagrams without congestion control.
+    let source = far.ns.udp("10.6.0.3:0");
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let flood = std::thread::spawn(move || {
+        while stopped.try_recv().is_err() {
+            for _ in 0..14 {
+                let _ = source.send_to(&[0; 1472], "10.9.9.2:9");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    });
+    let status = far.wait("a limit", |s| s["limit"]["applied"] == true);
+    println!("{}\n{}", gateways_log(), far.log());
+    assert_eq!(status["limit"]["interface"], "m1");
+    assert!(status["limit"]["bits_per_second"].as_u64() < Some(4_000_000), "{status}");
+    assert!(gateways_log().contains("rtt.flood"), "{}", gateways_log());
+    far.eventually("the gateway's confirmation", || {
+        gateways_log().contains("rtt.held").then_some(())
+    });
+    let (_, why, _) = far.command(&["why"]);
+    assert!(why.contains("agent.limit: the gateway limits what starts here to"), "{why}");
+
+    stop.send(()).unwrap();
+    flood.join().unwrap();
+    far.wait("the end of the limit", |s| s["limit"].is_null());
+    assert_eq!(far.qdiscs(), before);
+    assert!(far.log().contains("agent."), "{}", far.log());
+    println!("{}\n{}", gateways_log(), far.log());
+    assert_eq!(far.end(Signal::SIGTERM), Some(0));
+}

@@ -108,6 +108,8 @@ fn other_gateways_can_be_configured_where_it_is_packaged() {
     let unit = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
     assert!(unit("systemd/peers.conf").contains(&format!("LoadCredential=peers.key:{KEY}\n")));
     assert!(unit("systemd/peers.conf").contains("\nIPAddressAllow="));
+    let key = fairmesh_agent::node::config::KEY;
+    assert!(unit("systemd/agents.conf").contains(&format!("LoadCredential=node.key:{key}\n")));
     let service = unit("systemd/fairmesh-gateway.service");
     assert!(service.contains("\nIPAddressDeny=any\n"), "no other addresses");
     assert!(service.contains("RestrictAddressFamilies=AF_NETLINK AF_UNIX AF_INET AF_INET6\n"));

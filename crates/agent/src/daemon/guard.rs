@@ -37,7 +37,7 @@ const EARLIER_GUARD_PATIENCE: Duration = Duration::from_secs(15);
 /// Least time between two starts of a guard; one may follow at once.
 const RESTART_INTERVAL: Span = Span::from_secs(5);
 
-/// Lateness of the guard itself from which the machine counts as stalled, and the daemon gets another chance.
+/// Lateness of the guard itself from which the machine counts as stalled.
 const STALL: Duration = Duration::from_millis(500);
 
 /// Time that the guard waits for the next heartbeat.

@@ -78,7 +78,7 @@ pub fn new_key() -> io::Result<String> {
 }
 
 /// Returns a number that an attacker cannot predict.
-fn unpredictable() -> u64 {
+pub(crate) fn unpredictable() -> u64 {
     let mut octets = [0; 8];
     // Without random numbers of the system it stays 0, and the gateway works alone.
     let _ = getrandom::fill(&mut octets);

@@ -21,6 +21,7 @@ pub mod kept;
 pub mod link_rates;
 pub mod metrics;
 mod offers;
+pub mod orders;
 pub mod page;
 pub mod peers;
 pub mod preflight;

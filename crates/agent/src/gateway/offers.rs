@@ -35,9 +35,16 @@ pub const OFFERS_WITH_PEERS: Offers = Offers {
     ..OFFERS
 };
 
-/// Returns the capabilities of a gateway with or without others.
-pub const fn offers(peers: bool) -> Offers {
-    if peers { OFFERS_WITH_PEERS } else { OFFERS }
+/// Returns the capabilities of a gateway.
+///
+/// `peers`: it has other gateways; `agents`: routers take its orders.
+pub const fn offers(peers: bool, agents: bool) -> Offers {
+    let offers = if peers { OFFERS_WITH_PEERS } else { OFFERS };
+    if agents {
+        let abilities = offers.abilities.or(AbilitySet::of(&[Ability::Route]));
+        return Offers { abilities, ..offers };
+    }
+    offers
 }
 
 /// A class per subscriber and direction, which is the control's flow.

@@ -16,6 +16,7 @@ use super::host::Host;
 use super::journal::Level;
 use super::kept::{SavedState, load_config};
 use super::link_rates::LinkRates;
+use super::orders::OrderSocket;
 use super::page;
 use super::preflight;
 use super::probes::ProbeThread;
@@ -112,6 +113,7 @@ pub fn run(options: &RunOptions, clock: &Clock) -> Result<(), AgentError> {
     let first = Moment { now: Time::ZERO, wall: clock.wall() };
     let parts = Parts {
         peers: config.peers.clone().map(|peers| (PeerSocket::new(peers), inbox.clone())),
+        orders: OrderSocket::default(),
         capture: HeaderThread::new(clock.clone()),
         probes: ProbeThread::new(clock.clone()),
         rates: LinkRates::of_kernel(),

@@ -5,9 +5,10 @@ use fairmesh_units::Time;
 
 use super::config::Config;
 use super::machine::{FlowClass, Machine};
+use super::neighbours::Cause;
 use super::report::{
-    FlowReport, InterfaceReport, LimitReport, MarkingReport, NeighbourReport, RefusedReport,
-    SCHEMA, ShareReport, Status, Why,
+    FlowReport, InterfaceReport, LimitReport, MarkingReport, NeighbourReport, OrdersReport,
+    RefusedReport, SCHEMA, ShareReport, Status, Why,
 };
 use super::rig::{FlowClasses, HopShare, HopShares};
 use super::service::Router;
@@ -54,6 +55,14 @@ impl<M: Machine> Router<M> {
                 lost: sender.map_or(0, |s| s.lost),
             }
         });
+        let counted = |(cause, messages): (Cause, u64)| RefusedReport {
+            cause: cause.name().to_owned(),
+            messages,
+        };
+        let orders = self.listening.then(|| OrdersReport {
+            accepted: self.orders.accepted(),
+            refused: self.orders.refused().filter(|(_, n)| *n > 0).map(counted).collect(),
+        });
         let refused = self.neighbours.refused().filter(|(cause, n)| *n > 0 && !cause.is_normal());
         let last_refused = self.neighbours.last_refused().map(|(mac, cause)| {
             let from = mac.map_or("an unknown sender".to_owned(), |mac| mac.to_string());
@@ -82,9 +91,8 @@ impl<M: Machine> Router<M> {
             shares: self.share_reports(),
             flows: self.flow_reports(),
             sent_messages: self.sent_messages(),
-            refused: refused
-                .map(|(cause, messages)| RefusedReport { cause: cause.name().to_owned(), messages })
-                .collect(),
+            orders,
+            refused: refused.map(counted).collect(),
             last_refused,
             events: self.rig.journal.totals().map(|(code, _, n)| (code.to_owned(), n)).collect(),
         }

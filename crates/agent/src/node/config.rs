@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use fairmesh_control::{Mechanism, Registry};
+use fairmesh_control::{Mechanism, Placement, Registry};
 use fairmesh_document::{Document, KeyPath, Located, Problem};
 use fairmesh_linux::bpf::FlowMeter;
 use fairmesh_linux::{Interface, IpNet, LocalPlace};
@@ -26,6 +26,10 @@ pub const STATE: &str = "/var/lib/fairmesh-node";
 pub const KEY: &str = "/etc/fairmesh/node.key";
 /// UDP port of messages between routers.
 pub const PORT: u16 = 5248;
+/// UDP port of a gateway's orders to this router.
+pub const ORDER_PORT: u16 = 5249;
+/// Least rate to which orders limit this router without `floor`.
+const FLOOR: BitRate = BitRate(64_000);
 /// Most mesh interfaces.
 const MAX_INTERFACES: usize = 8;
 /// Addresses of homes without `homes`: private ones (RFC 1918, RFC 6598, RFC 4193).
@@ -73,6 +77,8 @@ struct Draft {
     rate: Option<BitRate>,
     #[serde(deserialize_with = "text::deserialize")]
     capacity: Option<BitRate>,
+    #[serde(deserialize_with = "text::deserialize")]
+    floor: Option<BitRate>,
     control: Control,
     metrics: Metrics,
     paths: Paths,
@@ -116,6 +122,8 @@ pub struct Config {
     pub rate: Option<BitRate>,
     /// Capacity of each link in IP bytes; `None`: derived from its rate.
     pub capacity: Option<BitRate>,
+    /// Least rate to which a gateway's orders limit this router's traffic.
+    pub floor: BitRate,
     /// The control with its parameters.
     pub mechanism: Mechanism,
     /// Address of the metrics.
@@ -176,12 +184,19 @@ impl Config {
         self.interfaces.iter().chain(&self.wired).cloned().collect()
     }
 
+    /// True if this router carries out a gateway's orders.
+    pub fn takes_orders(&self) -> bool {
+        let needs = self.mechanism.needs(&super::offers::site(self.role, false));
+        needs.is_some_and(|needs| needs.at.has(Placement::Agents))
+    }
+
     /// True if a running daemon can continue with the other configuration.
     pub fn same_place(&self, other: &Config) -> bool {
         let place = |c: &Config| Config {
             role: Role::default(),
             rate: None,
             capacity: None,
+            floor: FLOOR,
             mechanism: Mechanism::none(),
             ..c.clone()
         };
@@ -241,7 +256,8 @@ fn build(draft: &Draft) -> Result<Config> {
         let found = format!("{wired} is one of the interfaces to the wireless hosts");
         return refused(KeyPath::from("wired"), found, "the interface to the wire");
     }
-    for (key, rate) in [("rate", draft.rate), ("capacity", draft.capacity)] {
+    for (key, rate) in [("rate", draft.rate), ("capacity", draft.capacity), ("floor", draft.floor)]
+    {
         if rate.is_some_and(|r| !(text::MIN_RATE..=text::MAX_RATE).contains(&r)) {
             let range = "1 kbit/s to 1 Tbit/s";
             return fail(KeyPath::from(key), Problem::range(rate.unwrap_or(BitRate(0)), range));
@@ -291,6 +307,7 @@ fn build(draft: &Draft) -> Result<Config> {
         number: draft.number,
         rate: draft.rate,
         capacity: draft.capacity,
+        floor: draft.floor.unwrap_or(FLOOR),
         mechanism: mechanism(&draft.control, CONTROL, &Registry::standard())?,
         metrics: listen,
         socket: path(&draft.paths.socket, "paths.socket", SOCKET)?,
@@ -336,6 +353,7 @@ mod tests {
         of(more("key = \"node.key\""), [":3: key", "node.key", "an absolute path"]);
         of(more("rate = \"54\""), [":3:", "54", "Mbit/s"]);
         of(more("capacity = \"1 bit/s\""), [":3: capacity", "1 bit/s", "1 kbit/s to"]);
+        of(more("floor = \"1 bit/s\""), [":3: floor", "1 bit/s", "1 kbit/s to"]);
         of(more("homes = []"), [":3: homes", "0 prefixes", "1 to 32"]);
         of(more("homes = [\"10.0.0.0/40\"]"), [":3: homes[0]", "10.0.0.0/40", "a prefix"]);
         of(more("number = 0"), [":3: number", "0", "1 to 65535"]);

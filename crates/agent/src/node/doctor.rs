@@ -2,7 +2,7 @@
 
 use fairmesh_linux::{Error, LocalShaper, link};
 
-use super::config::{Config, PORT, Routing};
+use super::config::{Config, ORDER_PORT, PORT, Routing};
 use super::machine::Carrier;
 use super::report::Status;
 use crate::gateway::config::Mode;
@@ -89,6 +89,10 @@ pub(super) fn of_daemon(status: &Status, add: &mut impl FnMut(&'static str, Verd
         let text =
             format!("no messages over {name}: it is absent or down, or UDP port {PORT} is in use");
         add("messages", Verdict::Wrong, text);
+    }
+    if status.control.contains("+agents") && status.orders.is_none() {
+        let text = format!("no orders of the gateway: UDP port {ORDER_PORT} is in use");
+        add("orders", Verdict::Wrong, text);
     }
     for i in &status.interfaces {
         let Some(carrier) = i.carrier else { continue };

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use fairmesh_control::{Channel, Marking};
+use fairmesh_control::{Channel, Leaf, Marking};
 use fairmesh_linux::bpf::FlowCount;
 use fairmesh_linux::nl80211::Station;
 use fairmesh_linux::{Error, Interface, IpNet, LocalPlace, MacAddr, Removed};
@@ -27,6 +27,14 @@ pub(crate) struct World {
     pub inbox: VecDeque<(usize, Vec<u8>)>,
     /// Carrier of those messages.
     pub carrier: Carrier,
+    /// True if the port of orders is open.
+    pub listens: bool,
+    /// Orders on their way to this router.
+    pub orders: VecDeque<Vec<u8>>,
+    /// Responses to them.
+    pub responses: Vec<Vec<u8>>,
+    /// Queue of the installed class.
+    pub queue: Option<Leaf>,
     /// Messages that this router has sent.
     pub sent: Vec<(usize, Vec<u8>)>,
     /// True if the last one was sent by UDP too.
@@ -112,15 +120,27 @@ impl Machine for Fake {
             handle(interface, carrier, &bytes);
         }
     }
+    fn listen(&mut self, on: bool) -> Result<(), Error> {
+        self.0.borrow_mut().listens = on;
+        Ok(())
+    }
+    fn read_orders(&mut self, handle: &mut dyn FnMut(&[u8]) -> Option<Vec<u8>>) {
+        let all: Vec<_> = self.0.borrow_mut().orders.drain(..).collect();
+        for bytes in all {
+            let response = handle(&bytes);
+            self.0.borrow_mut().responses.extend(response);
+        }
+    }
     fn sent(&mut self, _: &Interface) -> Result<LocalCounters, Error> {
         Ok(self.0.borrow().counters)
     }
-    fn install(&mut self, place: &LocalPlace, _: u32, _: u32) -> Result<(), Error> {
+    fn install(&mut self, place: &LocalPlace, queue: Leaf, _: u32) -> Result<(), Error> {
         let mut world = self.0.borrow_mut();
         if world.broken {
             return Err(gone());
         }
         world.class = Some((place.clone(), None));
+        world.queue = Some(queue);
         world.installs += 1;
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! The machine under a mesh router's daemon: drivers, messages, and the limit.
 
 use std::io::ErrorKind;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use fairmesh_control::{Channel, Marking};
+use fairmesh_control::{Channel, Leaf, Marking};
 use fairmesh_linux::bpf::{FlowCount, FlowMeter, MarkRule, Marker, Spacing};
 use fairmesh_linux::link::{self, Link};
 use fairmesh_linux::netlink::Netlink;
@@ -18,15 +18,19 @@ use fairmesh_linux::{
 };
 use fairmesh_units::{BitRate, Probability, Span};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
-use super::config::PORT;
+use super::config::{ORDER_PORT, PORT};
 use super::message::MAX_MESSAGE;
 
 /// Most messages read in one call, before the loop continues.
 const MAX_AT_ONCE: usize = 64;
 /// Least time between two wake-ups of the loop.
 const MIN_WAKE_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Flows of local traffic for which a fair queue has room.
+const FAIR_FLOWS: u32 = 16;
 
 /// Time after which marks end unless they are renewed.
 pub const MARK_LIFETIME: Span = Span::from_secs(5);
@@ -121,17 +125,26 @@ pub trait Machine {
     /// Passes received messages on, a bounded number of each interface.
     fn read(&mut self, handle: &mut dyn FnMut(usize, Carrier, &[u8]));
 
+    /// Opens or closes the port of a gateway's orders.
+    ///
+    /// # Errors
+    /// Another program uses the port.
+    fn listen(&mut self, on: bool) -> Result<(), Error>;
+
+    /// Passes received orders on, a bounded number; sends what `handle` returns to their senders.
+    fn read_orders(&mut self, handle: &mut dyn FnMut(&[u8]) -> Option<Vec<u8>>);
+
     /// Returns the counters of an interface on which we have no class.
     ///
     /// # Errors
     /// The interface is gone.
     fn sent(&mut self, interface: &Interface) -> Result<LocalCounters, Error>;
 
-    /// Installs the class of local traffic, without a limit.
+    /// Installs the class of local traffic with this queue, without a limit.
     ///
     /// # Errors
-    /// See [`LocalShaper::install`].
-    fn install(&mut self, place: &LocalPlace, packets: u32, burst: u32) -> Result<(), Error>;
+    /// See [`LocalShaper::install`] and [`LocalShaper::serve_in_turn`].
+    fn install(&mut self, place: &LocalPlace, queue: Leaf, burst: u32) -> Result<(), Error>;
 
     /// Changes the limit; `None` lifts it.
     ///
@@ -252,11 +265,11 @@ pub type Wake = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Sockets to the neighbours.
 ///
-/// A mesh point has both: it receives routers whose drivers send no action frames.
+/// A mesh point has both, since drivers of other routers may send no action frames.
 struct Sockets {
     udp: Option<UdpSocket>,
     frames: Option<ActionFrames>,
-    /// Reason for which the last message of a mesh point was no action frame.
+    /// Reason for which a mesh point has not sent its last message as an action frame.
     refusal: Option<String>,
 }
 
@@ -328,6 +341,34 @@ struct Connection {
     read: SyncSender<()>,
 }
 
+/// Socket of a gateway's orders, and the thread that wakes the loop for them.
+struct OrderSocket {
+    socket: UdpSocket,
+    read: SyncSender<()>,
+}
+
+impl OrderSocket {
+    fn open(wake: &std::sync::Arc<Wake>) -> Result<Self, Error> {
+        let failed = || Error::io(format!("opening UDP port {ORDER_PORT}"));
+        // Without IPv6 the first address fails.
+        let any: [SocketAddr; 2] = [
+            (Ipv6Addr::UNSPECIFIED, ORDER_PORT).into(),
+            (Ipv4Addr::UNSPECIFIED, ORDER_PORT).into(),
+        ];
+        let socket = UdpSocket::bind(&any[..]).map_err(failed())?;
+        socket.set_nonblocking(true).map_err(failed())?;
+        // A response does not wait behind the traffic that the order limits.
+        let priority = FREE_PRIORITY.cast_signed();
+        setsockopt(&socket, sockopt::Priority, &priority).map_err(|e| failed()(e.into()))?;
+        let watched = vec![socket.as_fd().try_clone_to_owned().map_err(failed())?];
+        let (read, done) = sync_channel(1);
+        let wake = wake.clone();
+        let thread = std::thread::Builder::new().name("orders".into()).stack_size(128 * 1024);
+        thread.spawn(move || watch(&watched, &done, &wake)).map_err(failed())?;
+        Ok(OrderSocket { socket, read })
+    }
+}
+
 struct Opened {
     name: Interface,
     radio: Option<(u32, Nl80211)>,
@@ -344,6 +385,7 @@ pub struct Kernel {
     /// Obstacle of our programs, once it is known.
     programs: Option<Result<(), String>>,
     markers: Vec<(Interface, Marking, Marker)>,
+    orders: Option<OrderSocket>,
     wake: std::sync::Arc<Wake>,
 }
 
@@ -361,6 +403,7 @@ impl Kernel {
             meter: None,
             programs: None,
             markers: Vec::new(),
+            orders: None,
             wake: std::sync::Arc::new(wake),
         }
     }
@@ -516,10 +559,44 @@ impl Machine for Kernel {
         })
     }
 
-    fn install(&mut self, place: &LocalPlace, packets: u32, burst: u32) -> Result<(), Error> {
+    fn install(&mut self, place: &LocalPlace, queue: Leaf, burst: u32) -> Result<(), Error> {
         self.shaper = None;
-        self.shaper = Some(LocalShaper::install(place, packets, burst)?);
+        let mut shaper = LocalShaper::install(place, queue.packets(), burst)?;
+        if matches!(queue, Leaf::Fair { .. })
+            && let Err(e) = shaper.serve_in_turn(queue.packets().saturating_mul(FAIR_FLOWS))
+        {
+            let _ = LocalShaper::remove(place);
+            return Err(e);
+        }
+        self.shaper = Some(shaper);
         Ok(())
+    }
+
+    fn listen(&mut self, on: bool) -> Result<(), Error> {
+        if !on {
+            self.orders = None;
+        } else if self.orders.is_none() {
+            self.orders = Some(OrderSocket::open(&self.wake)?);
+        }
+        Ok(())
+    }
+
+    fn read_orders(&mut self, handle: &mut dyn FnMut(&[u8]) -> Option<Vec<u8>>) {
+        let Some(orders) = &mut self.orders else { return };
+        let mut buffer = [0; MAX_MESSAGE + 1];
+        for _ in 0..MAX_AT_ONCE {
+            match orders.socket.recv_from(&mut buffer) {
+                Ok((length, from)) => {
+                    if let Some(response) = handle(&buffer[..length]) {
+                        // Treated as lost in transit.
+                        let _ = orders.socket.send_to(&response, from);
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        let _ = orders.read.try_send(());
     }
 
     fn set_rate(&mut self, rate: Option<BitRate>) -> Result<(), Error> {

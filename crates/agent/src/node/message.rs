@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0–1 | `fm` |
 //! | 2 | version, 1 |
-//! | 3 | kind: 1, a message that no router forwards |
+//! | 3 | kind: 1, to the neighbours; 2, a gateway's order to one router; 3, the response to it |
 //! | 4–7 | tag of the mesh, derived from its key |
 //! | 8–13 | Ethernet address of the sending interface |
 //! | 14–17 | run: larger at every start of the sender |
@@ -21,6 +21,7 @@
 //! | 3 | body of a message of that mechanism |
 //! | 4 | address of the only receiver of the next body |
 //! | 5 | number of the sender, by which mechanisms name it in the whole mesh: 2 octets |
+//! | 6 | challenge of the router that gets orders: 8 octets |
 //!
 //! A receiver ignores fields of other types.
 
@@ -37,8 +38,18 @@ pub const MAX_FIELDS: usize = MAX_MESSAGE - HEADER - TAG;
 const MAGIC: &[u8; 2] = b"fm";
 /// Version of the format.
 pub const VERSION: u8 = 1;
-/// The kind of message that no router forwards.
-const ONE_HOP: u8 = 1;
+
+/// Kind of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// To the neighbours; no router forwards it.
+    OneHop = 1,
+    /// A gateway's order to one router, over any number of hops.
+    Order = 2,
+    /// The response of that router, with its present challenge.
+    Challenge = 3,
+}
+
 const HEADER: usize = 22;
 /// Octets of the truncated tag.
 ///
@@ -103,6 +114,8 @@ pub enum Field<'a> {
     To(MacAddr),
     /// The sender's number in the mesh.
     Number(u16),
+    /// A challenge of the router that gets orders.
+    Challenge(u64),
 }
 
 const ROLE: u8 = 1;
@@ -110,6 +123,7 @@ const MECHANISM: u8 = 2;
 const BODY: u8 = 3;
 const TO: u8 = 4;
 const NUMBER: u8 = 5;
+const CHALLENGE: u8 = 6;
 
 /// The fields of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +135,7 @@ impl<'a> Fields<'a> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let (kind, value, after) = split(rest)?;
-            if matches!(kind, ROLE | MECHANISM | BODY | TO | NUMBER) {
+            if matches!(kind, ROLE | MECHANISM | BODY | TO | NUMBER | CHALLENGE) {
                 known(kind, value)?;
             }
             rest = after;
@@ -151,6 +165,11 @@ impl<'a> Fields<'a> {
         self.iter().find_map(|f| if let Field::Number(number) = f { Some(number) } else { None })
     }
 
+    /// The challenge that an order repeats, or that a response announces.
+    pub fn challenge(self) -> Option<u64> {
+        self.iter().find_map(|f| if let Field::Challenge(c) = f { Some(c) } else { None })
+    }
+
     /// The bodies for this mechanism at a receiver with these addresses.
     pub fn bodies(self, mechanism: &str, own: &[MacAddr]) -> impl Iterator<Item = &'a [u8]> {
         let (mut of, mut to) = ("", None);
@@ -167,7 +186,7 @@ impl<'a> Fields<'a> {
                 let here = to.take().is_none_or(|mac| own.contains(&mac));
                 (here && of == mechanism).then_some(body)
             }
-            Field::Role(_) | Field::Number(_) => None,
+            Field::Role(_) | Field::Number(_) | Field::Challenge(_) => None,
         })
     }
 }
@@ -187,6 +206,7 @@ fn known(kind: u8, value: &[u8]) -> Option<Field<'_>> {
         (BODY, body) => Some(Field::Body(body)),
         (TO, mac) => mac.try_into().ok().map(|mac| Field::To(MacAddr(mac))),
         (NUMBER, number) => number.try_into().ok().map(|n| Field::Number(u16::from_be_bytes(n))),
+        (CHALLENGE, c) => c.try_into().ok().map(|c| Field::Challenge(u64::from_be_bytes(c))),
         _ => None,
     }
 }
@@ -204,7 +224,7 @@ impl Draft {
     /// Adds a field; returns false and adds nothing if it does not fit.
     #[must_use]
     pub fn push(&mut self, field: Field<'_>) -> bool {
-        let (code, address, two);
+        let (code, address, two, eight);
         let (kind, value): (u8, &[u8]) = match field {
             Field::Role(role) => {
                 code = [role as u8];
@@ -219,6 +239,10 @@ impl Draft {
             Field::Number(number) => {
                 two = number.to_be_bytes();
                 (NUMBER, &two)
+            }
+            Field::Challenge(challenge) => {
+                eight = challenge.to_be_bytes();
+                (CHALLENGE, &eight)
             }
         };
         let fits = self.0.len() + 2 + value.len() <= MAX_FIELDS && known(kind, value).is_some();
@@ -264,11 +288,22 @@ pub struct Message<'a> {
     pub fields: Fields<'a>,
 }
 
-/// Returns the bytes of a message.
+/// Returns the bytes of a message to the neighbours.
 pub fn seal(key: &MeshKey, mac: MacAddr, run: u32, sequence: u32, draft: &Draft) -> Vec<u8> {
+    seal_as(Kind::OneHop, key, mac, (run, sequence), draft)
+}
+
+/// Returns the bytes of a message of a kind.
+pub fn seal_as(
+    kind: Kind,
+    key: &MeshKey,
+    mac: MacAddr,
+    (run, sequence): (u32, u32),
+    draft: &Draft,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(draft.size());
     out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&[VERSION, ONE_HOP]);
+    out.extend_from_slice(&[VERSION, kind as u8]);
     out.extend_from_slice(&key.mesh);
     out.extend_from_slice(&mac.0);
     out.extend_from_slice(&run.to_be_bytes());
@@ -279,11 +314,23 @@ pub fn seal(key: &MeshKey, mac: MacAddr, run: u32, sequence: u32, draft: &Draft)
     out
 }
 
-/// Reads the header of a message without checking its tag.
+/// Reads the header of a message to the neighbours without checking its tag.
 ///
 /// # Errors
 /// See [`Unreadable`].
 pub fn peek<'a>(key: &MeshKey, bytes: &'a [u8]) -> Result<Unverified<'a>, Unreadable> {
+    peek_as(Kind::OneHop, key, bytes)
+}
+
+/// Reads the header of a message of a kind without checking its tag.
+///
+/// # Errors
+/// See [`Unreadable`].
+pub fn peek_as<'a>(
+    kind: Kind,
+    key: &MeshKey,
+    bytes: &'a [u8],
+) -> Result<Unverified<'a>, Unreadable> {
     if bytes.len() > MAX_MESSAGE {
         return Err(Unreadable::Malformed);
     }
@@ -295,7 +342,7 @@ pub fn peek<'a>(key: &MeshKey, bytes: &'a [u8]) -> Result<Unverified<'a>, Unread
     if header[2] != VERSION {
         return Err(Unreadable::Version);
     }
-    if header[3] != ONE_HOP {
+    if header[3] != kind as u8 {
         return Err(Unreadable::Kind);
     }
     if header[4..8] != key.mesh {

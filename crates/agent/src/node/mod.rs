@@ -2,7 +2,7 @@
 //!
 //! - [`config`]: the configuration, checked with file, line and key of every error;
 //! - [`message`]: the message between neighbours, as bytes; [`neighbours`]: authentication, replay protection, rates
-//!   and expiry of received messages;
+//!   and expiry of received messages; [`orders`]: those of a gateway over several hops;
 //! - [`numbers`]: numbers of routers that hold in the whole mesh;
 //! - [`machine`]: senses and acts of a router, and those of this machine; [`offers`]: its capabilities for mechanisms;
 //!   [`rig`]: the host of one mechanism; [`passing`]: the flows that pass;
@@ -22,6 +22,7 @@ pub mod message;
 pub mod neighbours;
 pub mod numbers;
 pub mod offers;
+pub mod orders;
 pub mod passing;
 pub mod places;
 pub mod report;

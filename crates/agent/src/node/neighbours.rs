@@ -56,6 +56,8 @@ pub enum Cause {
     Replayed,
     /// It is the last accepted one again, over the other carrier.
     Copy,
+    /// It is an order without the present challenge: the first of a gateway, or a recorded one.
+    Unproved,
     /// It exceeds the rate of one sender, or of all.
     Flood,
     /// The table of neighbours is full of active ones.
@@ -64,7 +66,7 @@ pub enum Cause {
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Cause; 10] = [
+    pub const ALL: [Cause; 11] = [
         Cause::Malformed,
         Cause::Version,
         Cause::Kind,
@@ -73,6 +75,7 @@ impl Cause {
         Cause::Own,
         Cause::Replayed,
         Cause::Copy,
+        Cause::Unproved,
         Cause::Flood,
         Cause::Crowd,
     ];
@@ -88,6 +91,7 @@ impl Cause {
             Cause::Own => "own",
             Cause::Replayed => "replayed",
             Cause::Copy => "copy",
+            Cause::Unproved => "unproved",
             Cause::Flood => "flood",
             Cause::Crowd => "crowd",
         }
@@ -127,7 +131,7 @@ impl From<Unreadable> for Cause {
 
 /// A token bucket with the depth of one second.
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+pub(super) struct Bucket {
     per_second: u32,
     /// Tokens in billionths.
     left: u64,
@@ -137,22 +141,22 @@ struct Bucket {
 impl Bucket {
     const UNIT: u64 = 1_000_000_000;
 
-    fn full(per_second: u32, now: Time) -> Self {
+    pub fn full(per_second: u32, now: Time) -> Self {
         Bucket { per_second, left: u64::from(per_second) * Self::UNIT, filled: now }
     }
 
-    fn fill(&mut self, now: Time) {
+    pub fn fill(&mut self, now: Time) {
         let all = u64::from(self.per_second) * Self::UNIT;
         let grown = now.since(self.filled).min(SECOND).as_nanos() * u64::from(self.per_second);
         self.left = self.left.saturating_add(grown).min(all);
         self.filled = self.filled.max(now);
     }
 
-    fn has(&self, tokens: usize) -> bool {
+    pub fn has(&self, tokens: usize) -> bool {
         self.left >= tokens as u64 * Self::UNIT
     }
 
-    fn take(&mut self, tokens: usize) {
+    pub fn take(&mut self, tokens: usize) {
         self.left = self.left.saturating_sub(tokens as u64 * Self::UNIT);
     }
 }

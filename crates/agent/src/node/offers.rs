@@ -126,7 +126,7 @@ fn host(config: &Config) -> &'static str {
 const LOCAL: ClassOffer = ClassOffer {
     kind: ClassKind::All,
     limits: &[LimitKind::None, LimitKind::Rate],
-    leaves: &[LeafKind::DropTail],
+    leaves: &[LeafKind::DropTail, LeafKind::Fair],
     packets: (1, 10_000),
     burst: (Bytes(1), Bytes(16_000_000)),
     alike: true,
@@ -143,7 +143,8 @@ const NEXT_HOP: ClassOffer = ClassOffer {
 };
 
 /// A class for each flow that enters the mesh here.
-const FLOW: ClassOffer = ClassOffer { kind: ClassKind::Flow, ..LOCAL };
+const FLOW: ClassOffer =
+    ClassOffer { kind: ClassKind::Flow, leaves: &[LeafKind::DropTail], ..LOCAL };
 
 const ALL_LOCAL: PointOffer = PointOffer { point: Point::Local, classes: &[LOCAL] };
 const LOCAL_FLOWS: PointOffer = PointOffer { point: Point::Local, classes: &[LOCAL, FLOW] };

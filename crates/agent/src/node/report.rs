@@ -122,6 +122,15 @@ pub struct RefusedReport {
     pub messages: u64,
 }
 
+/// Orders of a gateway to this router.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct OrdersReport {
+    /// Accepted orders.
+    pub accepted: u64,
+    /// Refused orders by cause.
+    pub refused: Vec<RefusedReport>,
+}
+
 /// The state of the daemon.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Status {
@@ -163,6 +172,9 @@ pub struct Status {
     pub flows: Vec<FlowReport>,
     /// Number of sent messages, by the busiest interface.
     pub sent_messages: u64,
+    /// Orders of a gateway; `None` if the control takes none, or their port is closed.
+    #[serde(default)]
+    pub orders: Option<OrdersReport>,
     /// Refused messages by cause, without those of this router.
     pub refused: Vec<RefusedReport>,
     /// Address and cause of the last refused message, with a remedy if there is one.
@@ -273,6 +285,11 @@ pub fn status_text(s: &Status) -> String {
         let rate = flow.bits_per_second.map_or("unlimited".to_owned(), |b| BitRate(b).to_string());
         let _ = writeln!(out, "{way} of {}: {rate}, {force}", flow.home);
     }
+    if let Some(orders) = &s.orders {
+        let refused: Vec<String> =
+            orders.refused.iter().map(|r| format!(", {} {}", r.messages, r.cause)).collect();
+        let _ = writeln!(out, "orders: {} accepted{}", orders.accepted, refused.concat());
+    }
     let refused: Vec<String> =
         s.refused.iter().map(|r| format!("{} {}", r.messages, r.cause)).collect();
     if !refused.is_empty() {
@@ -362,6 +379,12 @@ pub fn metrics(s: &Status, process: Option<Resources>) -> String {
     let refused = |r: &RefusedReport| (format!("cause=\"{}\"", r.cause), r.messages as f64);
     let refused: Vec<_> = s.refused.iter().map(refused).collect();
     page.family("messages_refused_total", "counter", "Refused messages by cause.", &refused);
+    if let Some(orders) = &s.orders {
+        let refused: u64 = orders.refused.iter().map(|r| r.messages).sum();
+        let values = [("accepted", orders.accepted), ("refused", refused)];
+        let values = values.map(|(result, n)| (format!("result=\"{result}\""), n as f64));
+        page.family("orders_total", "counter", "Orders of a gateway.", &values);
+    }
     if let Some(busy) = s.channel_busy {
         page.one("channel_busy_ratio", "gauge", "Busy share of the channel's time.", busy);
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fairmesh_control::host::{Node, Samples};
 use fairmesh_control::{
-    Action, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, FlowLink, Limit, Marking,
-    QueueLength, Reason, Value,
+    Action, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, FlowLink, Leaf, Limit,
+    Marking, QueueLength, Reason, Value,
 };
 use fairmesh_linux::{AirtimeSample, AirtimeShares, Error, LocalPlace, LocalShaper, MacAddr};
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Probability, Span, Time};
@@ -347,7 +347,7 @@ impl<M: Machine> Rig<M> {
             let packets = plan.leaf.packets();
             // Local traffic of no flow waits in a queue of its own, without limit.
             let installed = if applied {
-                self.machine.install(&place, packets.max(100), burst)
+                self.machine.install(&place, Leaf::DropTail { packets: packets.max(100) }, burst)
             } else {
                 Ok(())
             };
@@ -519,7 +519,7 @@ impl<M: Machine> Node for Rig<M> {
         if applied {
             let Bytes(burst) = class.burst;
             let burst = u32::try_from(burst).unwrap_or(u32::MAX);
-            let installed = self.machine.install(&place, class.leaf.packets(), burst);
+            let installed = self.machine.install(&place, class.leaf, burst);
             if installed.is_err() {
                 return self.act(installed);
             }
@@ -533,6 +533,7 @@ impl<M: Machine> Node for Rig<M> {
     fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], _: Option<&Reason>) {
         match *action {
             Action::SetRate { class: Class::All, rate } => self.limit_to(now, rate),
+            Action::Remove { class: Class::All } => self.lift(now),
             Action::SetRate { class: Class::Flow(flow), rate } => {
                 self.set_flow(flow, |class| class.rate = rate);
             }
@@ -610,7 +611,25 @@ fn differs(old: Option<BitRate>, new: Option<BitRate>) -> bool {
 }
 
 impl<M: Machine> Rig<M> {
-    fn limit_to(&mut self, _: Time, rate: Option<BitRate>) {
+    /// Removes the class of local traffic.
+    fn lift(&mut self, now: Time) {
+        let Some(limit) = self.limit.take().filter(|l| l.applied) else { return };
+        if let Err(e) = self.machine.remove(&limit.place) {
+            self.journal.note(now, Level::Error, "limit.stays", || {
+                format!("{}: {e}; `fairmesh-node reset` removes it", limit.place.interface)
+            });
+        }
+    }
+
+    fn limit_to(&mut self, now: Time, rate: Option<BitRate>) {
+        let floor = self.config.floor;
+        let low = self.config.takes_orders() && rate.is_some_and(|r| r < floor);
+        if low {
+            self.journal.note(now, Level::Warning, "order.floor", || {
+                format!("the gateway's limit is below the floor; {floor} is in force")
+            });
+        }
+        let rate = if low { Some(floor) } else { rate };
         let Some(limit) = &mut self.limit else { return };
         limit.rate = rate;
         if limit.applied {

@@ -16,6 +16,7 @@ use super::message::{Draft, Field, MeshKey, Role};
 use super::neighbours::{Announcer, Neighbours};
 use super::numbers;
 use super::offers::{self, Probe};
+use super::orders::Orders;
 use super::passing::Change;
 use super::places::Places;
 use super::report::{self, Request};
@@ -41,6 +42,8 @@ const LINGER: Span = Span::from_secs(5);
 const RESTART_INTERVAL: Span = Span::from_secs(10);
 /// Time after a failed act until the mechanism is started again.
 const RETRY_INTERVAL: Span = Span::from_secs(5);
+/// Sender of orders, which agents do not distinguish.
+const GATEWAY: NodeId = NodeId(0);
 /// Longest time between two heartbeats; the guard then removes all limits.
 ///
 /// Heartbeats are sent between the parts of a turn, each of which takes milliseconds.
@@ -152,6 +155,8 @@ pub struct Parts<M> {
     pub run: u32,
     /// Sends a heartbeat if one is due; called between the parts of a turn.
     pub heartbeat: Box<dyn FnMut()>,
+    /// Returns numbers that an attacker cannot predict.
+    pub random: Box<dyn FnMut() -> u64>,
 }
 
 /// A mesh router.
@@ -159,8 +164,13 @@ pub struct Router<M> {
     pub(super) rig: Rig<M>,
     pub(super) driver: Option<Driver>,
     pub(super) neighbours: Neighbours,
+    pub(super) orders: Orders,
+    /// True if the port of orders is open.
+    pub(super) listening: bool,
+    /// Obstacle to listening for orders.
+    deaf: Option<String>,
     announcers: BTreeMap<usize, (MacAddr, Announcer)>,
-    /// Interfaces with action frames that send by UDP too, since a neighbour has no other carrier.
+    /// Interfaces with action frames that send by UDP too, for a neighbour without.
     pub(super) also_udp: BTreeSet<usize>,
     key: MeshKey,
     pub(super) run: u32,
@@ -185,11 +195,15 @@ pub struct Router<M> {
 impl<M: Machine> Router<M> {
     /// Returns a router that has sent and set nothing yet.
     pub fn new(parts: Parts<M>) -> Self {
-        let Parts { machine, config, file, load, key, run, heartbeat } = parts;
+        let Parts { machine, config, file, load, key, run, heartbeat, random } = parts;
         let saved = SavedState { run, places: Places::of(&config), ..SavedState::default() };
         let neighbours = Neighbours::new(key.clone(), Vec::new(), HELLO_INTERVAL, Time::ZERO);
+        let orders = Orders::new(key.clone(), random, Time::ZERO);
         Router {
             rig: Rig::new(machine, config),
+            orders,
+            listening: false,
+            deaf: None,
             driver: None,
             neighbours,
             announcers: BTreeMap::new(),
@@ -261,7 +275,9 @@ impl<M: Machine> Router<M> {
         self.channel = channel;
     }
 
-    /// Sends by UDP too where a neighbour sends no action frames, since it may receive none either.
+    /// Sends by UDP too where a neighbour sends no action frames.
+    ///
+    /// It may receive none either.
     fn follow_carriers(&mut self, now: Time) {
         for (at, port) in self.ports.iter().enumerate() {
             let by_udp = |(_, l): &(&MacAddr, &Link)| {
@@ -400,7 +416,8 @@ impl<M: Machine> Router<M> {
         });
         let changed = self.started.as_ref().is_none_or(|started| {
             let part = if self.informed() { CAPACITY_CHANGE } else { LARGE_CAPACITY_CHANGE };
-            started.moved(&basis) || started.differs(&basis, part)
+            let links = !self.rig.config.takes_orders();
+            started.moved(&basis) || (links && started.differs(&basis, part))
         });
         if !changed || (now < self.next_start && !lost) {
             return;
@@ -458,7 +475,8 @@ impl<M: Machine> Router<M> {
     fn begin(&mut self, now: Time, basis: &Basis) -> Result<Driver, (Level, String)> {
         let config = &self.rig.config;
         let mechanism = config.mechanism.clone();
-        if basis.neighbours.is_empty() {
+        // An agent takes orders whatever its links are.
+        if basis.neighbours.is_empty() && !config.takes_orders() {
             return Err((Level::Info, "no neighbour with a known rate yet".to_owned()));
         }
         let site = offers::site(config.role, basis.gateway.is_some());
@@ -577,6 +595,41 @@ impl<M: Machine> Router<M> {
         self.check_acts(now);
     }
 
+    /// Opens the port of a gateway's orders if the control takes them, otherwise closes it.
+    fn listen(&mut self, now: Time) {
+        let wanted = self.rig.config.takes_orders();
+        let problem = self.rig.machine.listen(wanted).err().map(|e| e.to_string());
+        self.listening = wanted && problem.is_none();
+        if let Some(text) = problem.clone().filter(|p| self.deaf.as_ref() != Some(p)) {
+            self.rig.journal.note(now, Level::Error, "orders.unavailable", || {
+                format!("{text}; the gateway cannot limit a flood here")
+            });
+        }
+        self.deaf = problem;
+    }
+
+    /// Passes a gateway's orders to the mechanism, and responds to them.
+    fn take_orders(&mut self, now: Time) {
+        if !self.listening {
+            return;
+        }
+        let Some(own) = self.ports.iter().find_map(|p| p.mac) else { return };
+        let name = self.rig.config.mechanism.definition().name.clone();
+        let mut bodies = Vec::new();
+        let orders = &mut self.orders;
+        self.rig.machine.read_orders(&mut |bytes| {
+            let (order, response) = orders.receive(now, bytes, &name, own);
+            bodies.extend(order);
+            response
+        });
+        for body in bodies {
+            let Some(driver) = &mut self.driver else { return };
+            let event = Event::Message(Message { from: GATEWAY, body: &body });
+            driver.deliver_and_act(now, &event, &mut self.rig);
+        }
+        self.check_acts(now);
+    }
+
     /// Sends the mechanism's bodies, or a message without one; returns the time of the next.
     fn send(&mut self, now: Time) -> Time {
         while !self.rig.bodies.is_empty() || now >= self.next_hello {
@@ -640,10 +693,12 @@ impl<M: Machine> Service for Router<M> {
         let now = at.now;
         if now >= self.next_sense {
             self.sense(now);
+            self.listen(now);
             self.next_sense = now + SENSE_INTERVAL;
         }
         (self.heartbeat)();
         self.receive(now);
+        self.take_orders(now);
         (self.heartbeat)();
         if now >= self.next_renewal {
             self.next_renewal = now + SENSE_INTERVAL;
@@ -683,7 +738,10 @@ impl<M: Machine> Service for Router<M> {
 
     fn input(&mut self, at: Moment, input: Input) {
         match input {
-            Input::Messages => self.receive(at.now),
+            Input::Messages => {
+                self.receive(at.now);
+                self.take_orders(at.now);
+            }
         }
     }
 

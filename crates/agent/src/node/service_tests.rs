@@ -60,6 +60,7 @@ impl Bench {
             key: key(),
             run: 7,
             heartbeat: Box::new(|| ()),
+            random: Box::new(|| 77),
         };
         let gateway = Announcer::new(key(), GATEWAY, 1);
         Bench { fake, router: Router::new(parts), now: Time::ZERO, gateway }
@@ -673,6 +674,63 @@ fn the_carrier_of_messages_is_chosen_reported_and_bridged() {
     let carrier = |f: &&(_, _, String)| f.0 == "carrier" && f.2.starts_with("m0 ");
     let (_, verdict, text) = findings.iter().find(carrier).unwrap();
     assert_eq!(*verdict, crate::gateway::doctor::Verdict::Suspicious, "{text}");
+}
+
+/// A gateway that floods are reported to limits the local traffic here.
+#[test]
+fn orders_of_a_gateway_limit_local_traffic_until_they_end() {
+    use fairmesh_control::Leaf;
+    let mut b =
+        Bench::new("mode = \"apply\"\nfloor = \"50 kbit/s\"\n[control]\nuse = \"rtt+agents\"\n");
+    b.world().stations = vec![station(GATEWAY, 54)];
+    b.run(2000, |_| ());
+    assert!(b.world().listens && b.status()["running"] == true, "{}", b.status());
+    assert_eq!(b.world().installs, 0, "no limit before an order");
+    let mut number = 0;
+    let mut order = |b: &mut Bench, rate: u64, challenge: u64| {
+        number += 1;
+        // docs/controls/floods.md: a limit of 15 s.
+        let mut body = vec![b'f', b'm', 1, if rate > 0 { 1 } else { 2 }, 0, 0, 0, number as u8];
+        body.extend(rate.to_be_bytes());
+        body.extend([0, if rate > 0 { 15 } else { 0 }]);
+        let mut draft = Draft::new();
+        let fields = [Field::Challenge(challenge), Field::Mechanism("rtt"), Field::Body(&body)];
+        assert!(fields.iter().all(|f| draft.push(*f)));
+        let bytes = message::seal_as(message::Kind::Order, &key(), GATEWAY, (1, number), &draft);
+        b.world().orders.push_back(bytes.clone());
+        b.run(200, |_| ());
+        bytes
+    };
+    order(&mut b, 200_000, 0);
+    assert_eq!((b.limit(), b.world().responses.len()), (None, 1), "not proved");
+    let recorded = order(&mut b, 200_000, 77);
+    assert_eq!(b.limit(), Some(200_000));
+    assert_eq!(b.world().queue, Some(Leaf::Fair { packets: 20 }));
+    // A claim of nothing leaves the floor.
+    order(&mut b, 1, 77);
+    assert_eq!(b.limit(), Some(50_000));
+    let why = report::why_text(&serde_json::from_value(b.ask("why")).unwrap());
+    assert!(why.contains("agent.limit: the gateway limits what starts here to"), "{why}");
+    // Links that change do not matter; a neighbour more neither.
+    b.world().stations[0].tx_rate = Some(BitRate(6_000_000));
+    b.world().stations.push(station(MacAddr([2, 0, 0, 0, 0, 9]), 54));
+    b.run(3000, |_| ());
+    assert_eq!((b.limit(), b.world().installs), (Some(50_000), 1));
+    order(&mut b, 0, 77);
+    assert!(b.world().class.is_none(), "the gateway lifts it");
+    order(&mut b, 100_000, 77);
+    assert_eq!(b.limit(), Some(100_000));
+    b.run(14_000, |_| ());
+    assert_eq!(b.limit(), Some(100_000), "it holds for 15 s");
+    b.run(2000, |_| ());
+    assert!(b.world().class.is_none(), "not renewed");
+    b.world().orders.push_back(recorded);
+    b.run(1000, |_| ());
+    assert!(b.world().class.is_none(), "replayed");
+    let status = b.status();
+    assert_eq!(status["orders"]["accepted"], 4, "{status}");
+    let refused = status["orders"]["refused"].to_string();
+    assert!(refused.contains("unproved") && refused.contains("replayed"), "{refused}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::daemon::runtime::{self, Claims, Heartbeat, Setup, inbox};
 use crate::daemon::store::Store;
 use crate::error::{AgentError, ControlProblem};
 use crate::gateway::config::Mode;
-use crate::gateway::exchange::read_key;
+use crate::gateway::exchange::{read_key, unpredictable};
 use crate::gateway::preflight;
 
 /// Options of `run`.
@@ -81,6 +81,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         run,
         config,
         heartbeat: progress,
+        random: Box::new(unpredictable),
     };
     let mut router = Router::new(parts);
     if let Some(e) = unreadable {

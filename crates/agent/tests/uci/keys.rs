@@ -8,7 +8,8 @@ use fairmesh_control::Registry;
 use super::{packaging, toml_of};
 
 /// Keys without an option, with the reason.
-const WITHOUT_OPTION: [(&str, &str); 5] = [
+const WITHOUT_OPTION: [(&str, &str); 6] = [
+    ("agents.key", "the usual file, which routers with fairmesh-node have"),
     ("history.folder", "the start script's: RAM"),
     ("paths.socket", "the start script's: RAM, where its other commands look"),
     ("shaping.table", "a name in the kernel; a router runs one daemon"),

@@ -57,6 +57,7 @@ pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Re
     let subscribers = with_unmapped(draft, subscribers, discover.as_ref(), &plans)?;
     let peers = draft.peers.as_ref().map(peers::build).transpose()?;
     peers::match_control(&mechanism, peers.is_some())?;
+    let agents = peers::agents(&mechanism, draft.agents.as_ref())?;
     knowledge(&mechanism, &neighbours, &subscribers, discover.as_ref(), draft)?;
     let listen = draft.metrics.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 9742)));
     if !listen.ip().is_loopback() {
@@ -88,6 +89,7 @@ pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Re
         source: SourceText::default(),
         discover,
         peers,
+        agents,
         signs: match draft.signs.read {
             None => ReadHeaders::ForControl,
             Some(true) => ReadHeaders::Always,

@@ -31,11 +31,19 @@ pub(crate) struct Draft {
     pub subscriber: Vec<Subscriber>,
     pub discover: Option<Discover>,
     pub peers: Option<Peers>,
+    pub agents: Option<Agents>,
     pub signs: Signs,
     pub metrics: Metrics,
     pub history: History,
     pub page: Option<Page>,
     pub paths: Paths,
+}
+
+/// Routers of homes that take orders.
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Agents {
+    pub key: Option<PathBuf>,
 }
 
 /// A file of the folder `include`.

@@ -109,6 +109,8 @@ pub struct Config {
     pub discover: Option<Discover>,
     /// The other gateways of the mesh.
     pub peers: Option<Peers>,
+    /// Key of orders to the routers of homes; `None`: the control sends none.
+    pub agents: Option<PathBuf>,
     /// Condition for reading TCP headers.
     pub signs: ReadHeaders,
     /// True if echo probes may be sent where headers give no round trip.
@@ -290,6 +292,14 @@ pub struct Subscriber {
     pub plan: Plan,
     /// Wireless hops from the gateway.
     pub hops: Option<u32>,
+}
+
+impl Subscriber {
+    /// Returns its first single address, at which its router takes orders.
+    pub fn single_address(&self) -> Option<std::net::IpAddr> {
+        let single = |p: &&IpNet| p.prefix_len() == p.max_prefix_len();
+        self.prefixes.iter().find(single).map(IpNet::addr)
+    }
 }
 
 /// Assignment of the kernel's routes to homes.

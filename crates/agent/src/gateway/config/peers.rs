@@ -89,6 +89,28 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
     Ok(Peers { number, listen, peers, key: file })
 }
 
+/// Returns the key of orders to routers, if the control sends orders.
+pub(super) fn agents(
+    mechanism: &Mechanism,
+    draft: Option<&draft::Agents>,
+) -> Result<Option<PathBuf>> {
+    let orders = mechanism.needs(&SITE).is_some_and(|needs| needs.abilities.has(Ability::Route));
+    match draft.map(|agents| agents.key.clone()) {
+        Some(_) if !orders => refused(
+            KeyPath::from("control.use"),
+            format!("{mechanism} sends no orders to the routers of [agents]"),
+            "rtt+agents, or no table [agents]",
+        ),
+        Some(Some(key)) if !key.is_absolute() => refused(
+            KeyPath::from("agents").key("key"),
+            format!("\"{}\"", key.display()),
+            "an absolute path",
+        ),
+        Some(Some(key)) => Ok(Some(key)),
+        _ => Ok(orders.then(|| PathBuf::from(crate::node::config::KEY))),
+    }
+}
+
 /// Refuses a control with `+peers` without `[peers]`, and `[peers]` with another control.
 pub(super) fn match_control(mechanism: &Mechanism, peers: bool) -> Result<()> {
     let Some(needs) = mechanism.needs(&SITE) else { return Ok(()) };

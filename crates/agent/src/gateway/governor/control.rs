@@ -1,5 +1,7 @@
 //! Connection to the control: its setting, and the gateway as its driver sees it.
 
+use std::net::IpAddr;
+
 use fairmesh_control::host::{Driver, Node, Samples};
 use fairmesh_control::{
     Action, Allocation, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, Limit, Message,
@@ -43,7 +45,7 @@ impl Governor {
         };
         let members: Vec<Member> = config.subscribers.iter().enumerate().map(member).collect();
         let setting = setting(&members, &config.neighbours, config.peers.as_ref());
-        let offers = offers(config.peers.is_some());
+        let offers = offers(config.peers.is_some(), config.agents.is_some());
         let driver = Driver::start_alone(&config.mechanism, setting, &offers)?;
         Ok(config.layout_for(driver.as_ref().map(Driver::plan)))
     }
@@ -55,7 +57,8 @@ impl Governor {
         self.starts += 1;
         let peers = self.peers.as_ref();
         let setting = setting(&self.members, &self.links, peers).with_run(self.starts);
-        let driver = Driver::start_alone(&self.mechanism, setting, &offers(peers.is_some()))?;
+        let offers = offers(peers.is_some(), self.agents);
+        let driver = Driver::start_alone(&self.mechanism, setting, &offers)?;
         for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
             (state.wanted, state.planned) = (None, false);
             state.why = Some(why.clone());
@@ -197,7 +200,23 @@ impl Governor {
     /// False while it only observes, and while a fault lifts its limits: its counters would mislead the
     /// others, since the traffic was not sent under its limits.
     pub fn exchanges(&self) -> bool {
-        self.peers.is_some() && self.mode == Mode::Apply && self.suspension == Suspension::None
+        self.peers.is_some() && self.sets_limits()
+    }
+
+    /// True if this gateway sets limits: it does not only observe, and no fault lifts them.
+    fn sets_limits(&self) -> bool {
+        self.mode == Mode::Apply && self.suspension == Suspension::None
+    }
+
+    /// Returns the control's orders to the routers of homes since the last call.
+    pub fn take_orders(&mut self) -> Vec<(NodeId, Vec<u8>)> {
+        core::mem::take(&mut self.orders)
+    }
+
+    /// Returns the address at which the router of a home takes orders.
+    pub fn router_of(&self, home: NodeId) -> Option<IpAddr> {
+        let class = u16::try_from(home.0).ok().map(fairmesh_linux::ClassId)?;
+        self.members[self.find(class).ok()?].subscriber.single_address()
     }
 
     /// Handles a message of another gateway; `restarted` since its last message.
@@ -398,13 +417,17 @@ impl Node for Gateway<'_> {
                     self.governor.outbox.push(body.to_vec());
                 }
             }
+            Action::Route { to, .. } => {
+                if self.governor.sets_limits() && self.governor.orders.len() < MAX_OUTBOX {
+                    self.governor.orders.push((to, body.to_vec()));
+                }
+            }
             // Not offered, so the driver uses none of these.
             Action::SetAirtime { .. }
             | Action::Mark { .. }
             | Action::Drop { .. }
             | Action::Annotate { .. }
             | Action::Send { .. }
-            | Action::Route { .. }
             | Action::HandOver { .. }
             | Action::AckBits { .. }
             | Action::Pace { .. }

@@ -176,6 +176,10 @@ pub struct Governor {
     starts: u64,
     /// Messages of the control to the other gateways.
     outbox: Vec<Vec<u8>>,
+    /// True if routers of homes take orders.
+    agents: bool,
+    /// Orders of the control to the routers of homes, by the number of the home.
+    orders: Vec<(NodeId, Vec<u8>)>,
     /// True if the control's initial limits are not applied.
     defer_initial: bool,
     aggregate: Aggregate,
@@ -221,6 +225,8 @@ impl Governor {
             peers: config.peers.clone(),
             starts: 0,
             outbox: Vec::new(),
+            agents: config.agents.is_some(),
+            orders: Vec::new(),
             defer_initial: false,
             aggregate: Aggregate { down: 0.5, ..Aggregate::default() },
             suspension: Suspension::None,
@@ -268,6 +274,7 @@ impl Governor {
         }
         self.mode = config.mode;
         self.mechanism = config.mechanism.clone();
+        self.agents = config.agents.is_some();
         if self.neighbours != config.neighbours {
             self.neighbours.clone_from(&config.neighbours);
             self.links.clone_from(&config.neighbours);

@@ -37,17 +37,31 @@ struct Gateway {
     host: Option<Host<FakeShaper>>,
     now: Time,
     peers: bool,
+    agents: bool,
     /// Messages sent to the others.
     messages: Vec<Vec<u8>>,
+    /// Number of orders to routers of homes.
+    orders: u64,
 }
 
 impl Gateway {
     fn new() -> Self {
-        Gateway { host: None, now: Time::ZERO, peers: false, messages: Vec::new() }
+        Gateway {
+            host: None,
+            now: Time::ZERO,
+            peers: false,
+            agents: false,
+            messages: Vec::new(),
+            orders: 0,
+        }
     }
 
     fn with_peers() -> Self {
         Gateway { peers: true, ..Gateway::new() }
+    }
+
+    fn with_agents() -> Self {
+        Gateway { agents: true, ..Gateway::new() }
     }
 
     fn host(&self) -> &Host<FakeShaper> {
@@ -120,7 +134,7 @@ fn others() -> Peers {
 
 impl Subject for Gateway {
     fn offers(&self) -> Offers {
-        offers(self.peers)
+        offers(self.peers, self.agents)
     }
 
     fn sites(&self) -> Vec<Site> {
@@ -129,13 +143,15 @@ impl Subject for Gateway {
 
     fn start(&mut self, mechanism: &Mechanism) -> Result<(), String> {
         let peers = self.peers.then(others);
-        let config = Config { mechanism: mechanism.clone(), peers, ..config() };
+        let agents = self.agents.then(|| "/etc/fairmesh/node.key".into());
+        let config = Config { mechanism: mechanism.clone(), peers, agents, ..config() };
         let governor = Governor::new(&config, ClassIds::default(), Time::ZERO);
         let governor = governor.map_err(|e| e.to_string())?;
         let plane = FakeShaper { capacity: 9e6, ..FakeShaper::default() };
         let mut host = Host::new(plane, governor);
         host.poll(Time::ZERO);
         self.messages.extend(host.governor.take_messages());
+        self.orders += host.governor.take_orders().len() as u64;
         for (slot, class) in &mut host.plane().classes {
             class.demand = if slot.direction == Direction::Down { 6e6 } else { 1e6 };
         }
@@ -154,6 +170,7 @@ impl Subject for Gateway {
             if next < until && host.next_deadline() <= next {
                 host.poll(next);
                 self.messages.extend(host.governor.take_messages());
+                self.orders += host.governor.take_orders().len() as u64;
             }
         }
     }
@@ -184,7 +201,7 @@ impl Subject for Gateway {
     }
 
     fn messages(&self) -> (u64, u64) {
-        (0, self.messages.len() as u64)
+        (self.orders, self.messages.len() as u64)
     }
 
     fn lost(&self) -> u64 {
@@ -231,6 +248,15 @@ fn the_gateway_with_peers_keeps_the_contract_with_every_mechanism() {
     let (alone, summary) = (hold(Gateway::new).unwrap(), hold(Gateway::with_peers).unwrap());
     let more: Vec<_> = summary.ran.iter().filter(|n| !alone.ran.contains(n)).collect();
     assert!(more.iter().all(|n| n.contains("+peers")) && more.len() >= 2, "{more:?}");
+    assert!(alone.ran.iter().all(|n| summary.ran.contains(n)));
+}
+
+/// With routers that take orders, controls that send them run, too.
+#[test]
+fn the_gateway_with_agents_keeps_the_contract_with_every_mechanism() {
+    let (alone, summary) = (hold(Gateway::new).unwrap(), hold(Gateway::with_agents).unwrap());
+    let more: Vec<_> = summary.ran.iter().filter(|n| !alone.ran.contains(n)).collect();
+    assert!(more.iter().all(|n| n.contains("+agents")) && !more.is_empty(), "{more:?}");
     assert!(alone.ran.iter().all(|n| summary.ran.contains(n)));
 }
 

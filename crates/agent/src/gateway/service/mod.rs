@@ -29,6 +29,7 @@ use super::journal::{Journal, Level};
 use super::kept::{SavedOverride, SavedRate, SavedState};
 use super::link_rates::LinkRates;
 use super::metrics;
+use super::orders::OrderSocket;
 use super::probes::ProbeThread;
 use crate::daemon::process::Resources;
 use crate::daemon::runtime::Inbox;
@@ -45,6 +46,8 @@ pub type Wanted = Arc<Mutex<Option<Sources>>>;
 pub struct Parts {
     /// The exchange with other gateways; the inbox receives [`Input::Datagrams`].
     pub peers: Option<(PeerSocket, Inbox<Input>)>,
+    /// The socket of orders to the routers of homes.
+    pub orders: OrderSocket,
     /// Reader of TCP headers.
     pub capture: HeaderThread,
     /// Sender of echo probes.
@@ -189,6 +192,7 @@ impl<P: Shaper> Service for Gateway<P> {
         self.read_headers();
         self.probe();
         self.send_to_peers();
+        self.send_orders();
         if at.now.since(self.saved) >= SAVE_INTERVAL {
             self.save();
         }

@@ -55,6 +55,22 @@ impl<P: Shaper> Gateway<P> {
         }
     }
 
+    /// Sends the control's orders to the routers of homes.
+    pub(super) fn send_orders(&mut self) {
+        let Some(key) = &self.config.agents else { return };
+        let governor = &mut self.host.governor;
+        let mut orders = Vec::new();
+        for (home, body) in governor.take_orders() {
+            orders.extend(governor.router_of(home).map(|router| (router, body)));
+        }
+        let name = self.config.mechanism.definition().name.clone();
+        if let Some(problem) = self.parts.orders.send(self.at.now, key, &name, &orders) {
+            self.note(Level::Error, "agents.unavailable", || {
+                format!("{problem}; floods are not limited at their source")
+            });
+        }
+    }
+
     /// Returns the report of the other gateways.
     pub(super) fn peers_report(&self) -> Option<PeersReport> {
         let (socket, _) = self.parts.peers.as_ref()?;

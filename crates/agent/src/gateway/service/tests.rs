@@ -23,6 +23,7 @@ use crate::gateway::fake::{Broken, FakeShaper};
 use crate::gateway::governor::{ClassIds, Governor};
 use crate::gateway::history::{HistoryWriter, Recorder};
 use crate::gateway::link_rates::LinkRates;
+use crate::gateway::orders::OrderSocket;
 use crate::gateway::probes::ProbeThread;
 use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::sources::{Discovery, FailedSource, SourceError};
@@ -118,6 +119,7 @@ impl Bench {
         // Each turn reads datagrams, so nothing waits for messages here.
         let parts = Parts {
             peers: config.peers.clone().map(|p| (PeerSocket::new(p), inbox().0)),
+            orders: OrderSocket::default(),
             capture: HeaderThread::new(of_bench.clone()),
             probes: ProbeThread::new(of_bench.clone()),
             rates: LinkRates::of_kernel(),

@@ -135,6 +135,20 @@ impl LocalShaper {
         built.map(|()| shaper)
     }
 
+    /// Serves the flows of local traffic in turn, with at most `packets` in all queues.
+    ///
+    /// Where the kernel has no `fq_codel` they share one queue.
+    ///
+    /// # Errors
+    /// The class or the interface is gone.
+    pub fn serve_in_turn(&mut self, packets: u32) -> Result<(), Error> {
+        let (netlink, port) = (&mut self.netlink, &self.port);
+        match leaves::put(netlink, port, ids::UNMAPPED, LeafKind::FqCodel, packets) {
+            Err(e) if e.errno() == Some(libc::ENOENT) => Ok(()),
+            other => other.map_err(|e| port.gone_or(e)),
+        }
+    }
+
     fn build(&mut self, place: &LocalPlace, packets: u32) -> Result<(), Error> {
         let (netlink, port) = (&mut self.netlink, &self.port);
         build::put_root(netlink, port)?;
