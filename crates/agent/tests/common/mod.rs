@@ -6,15 +6,15 @@
 pub mod meter;
 #[path = "../../../linux/tests/common/namespace.rs"]
 pub mod namespace;
+mod root;
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 pub use namespace::{Namespace, ip, run, sh};
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+pub use root::root;
 
 /// Growing pause between two checks of a condition: 20 ms to 300 ms, by a factor of 1.5.
 ///
@@ -42,22 +41,6 @@ impl Pause {
         thread::sleep(self.0);
         self.0 = (self.0 * 3 / 2).min(Duration::from_millis(300));
     }
-}
-
-/// Locks the machine for one test, or prints why the test is skipped.
-///
-/// With `FAIRMESH_NO_SKIP` set a skipped test fails.
-pub fn root(test: &str) -> Option<MutexGuard<'static, ()>> {
-    let able = nix::unistd::geteuid().is_root()
-        && run("ip", &["netns", "list"]).is_some_and(|o| o.status.success())
-        && run("nft", &["--version"]).is_some_and(|o| o.status.success());
-    if !able {
-        // Past the capture of the test harness: a skipped test should not look like a passed one.
-        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: needs root, iproute2 and nftables");
-        assert!(std::env::var_os("FAIRMESH_NO_SKIP").is_none(), "nothing may be skipped here");
-        return None;
-    }
-    Some(ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner()))
 }
 
 pub struct Path {

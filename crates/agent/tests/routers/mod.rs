@@ -4,6 +4,8 @@
 
 #[path = "../../../linux/tests/common/namespace.rs"]
 mod namespace;
+#[path = "../common/root.rs"]
+mod root;
 
 use std::fs::File;
 use std::io::Write;
@@ -11,27 +13,13 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 pub use namespace::{Namespace, ip, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+pub use root::root;
 use serde_json::Value;
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-pub fn root(test: &str) -> Option<MutexGuard<'static, ()>> {
-    let able = nix::unistd::geteuid().is_root()
-        && run("ip", &["netns", "list"]).is_some_and(|o| o.status.success())
-        && run("nft", &["--version"]).is_some_and(|o| o.status.success());
-    if !able {
-        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: needs root, iproute2 and nftables");
-        assert!(std::env::var_os("FAIRMESH_NO_SKIP").is_none(), "nothing may be skipped here");
-        return None;
-    }
-    Some(ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner()))
-}
 
 /// A router of the chain: its namespace, its files and its daemon.
 pub struct Router {
