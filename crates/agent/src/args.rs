@@ -318,15 +318,27 @@ pub enum UbusCommand {
 /// `guard`.
 #[derive(Args, Debug)]
 pub struct GuardArgs {
-    /// Layout of the limits to lift, as JSON.
+    /// Limits to undo, as JSON.
     #[arg(long)]
-    pub layout: String,
+    pub limits: String,
     /// Lock that the guard holds while it works.
     #[arg(long)]
     pub lock: PathBuf,
     /// Identity of the daemon's run.
     #[arg(long)]
     pub run: String,
+}
+
+/// Checks a grammar: every command has an example and `--json`.
+#[cfg(test)]
+pub(crate) fn assert_sound(command: clap::Command) {
+    command.clone().debug_assert();
+    for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+        let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(help.contains("Example"), "{}", sub.get_name());
+        let json = sub.get_arguments().any(|a| a.get_id() == "json");
+        assert!(json, "{} has no --json", sub.get_name());
+    }
 }
 
 #[cfg(test)]
@@ -336,14 +348,7 @@ mod tests {
 
     #[test]
     fn the_grammar_is_sound_and_every_command_has_an_example() {
-        let command = Cli::command();
-        command.clone().debug_assert();
-        for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
-            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("Example"), "{}", sub.get_name());
-            let json = sub.get_arguments().any(|a| a.get_id() == "json");
-            assert!(json, "{} has no --json", sub.get_name());
-        }
+        assert_sound(Cli::command());
     }
 
     #[test]

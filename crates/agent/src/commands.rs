@@ -6,8 +6,8 @@ use fairmesh_linux::{HtbShaper, Layout, Shaper};
 use serde_json::Value;
 
 use crate::args::{
-    AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ReportArgs, ResetArgs,
-    RunArgs, UbusCommand,
+    AskArgs, CheckArgs, GatewayCommand, GuardArgs, KeyArgs, OverrideArgs, Rate, ReportArgs,
+    ResetArgs, RunArgs, UbusCommand,
 };
 use crate::daemon::clock::Clock;
 use crate::daemon::guard;
@@ -81,15 +81,7 @@ pub fn dispatch(
             }));
             doctor::print(&findings, inside.is_some(), a.json, out)
         }
-        GatewayCommand::Key(a) => {
-            let key = exchange::new_key()?;
-            if a.json {
-                let key = serde_json::json!({ "schema": report::SCHEMA, "key": key });
-                return json::print(out, &key);
-            }
-            writeln!(out, "{key}")?;
-            Ok(())
-        }
+        GatewayCommand::Key(a) => print_key(&a, out),
         GatewayCommand::Guard(a) => watch(&a),
         GatewayCommand::Ubus(UbusCommand::List) => ubus::list(out),
         GatewayCommand::Ubus(UbusCommand::Call { method, config }) => {
@@ -409,8 +401,18 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     Ok(())
 }
 
+/// Prints a new key.
+pub(crate) fn print_key(a: &KeyArgs, out: &mut dyn Write) -> Result<(), AgentError> {
+    let key = exchange::new_key()?;
+    if a.json {
+        return json::print(out, &serde_json::json!({ "schema": report::SCHEMA, "key": key }));
+    }
+    writeln!(out, "{key}")?;
+    Ok(())
+}
+
 fn watch(a: &GuardArgs) -> Result<(), AgentError> {
-    let layout: Layout = serde_json::from_str(&a.layout).map_err(AgentError::GuardLayout)?;
+    let layout: Layout = serde_json::from_str(&a.limits).map_err(AgentError::GuardLayout)?;
     let guarded_run = GuardedRun {
         lock: a.lock.clone(),
         run: a.run.clone(),

@@ -21,6 +21,7 @@ use fairmesh_units::{Span, Time};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde::Serialize;
 
 use super::files::{self, Links};
 use super::lock::{Claim, LOCK_PATIENCE, Lock, Registry, Resource};
@@ -209,6 +210,19 @@ impl Guard {
         }
         let _ = self.child.wait();
     }
+}
+
+/// Returns the arguments that start a guard, for the command `guard` of a daemon.
+///
+/// `daemon`: the word for this daemon in the program `fairmesh`; `limits`: those to undo.
+pub fn arguments(daemon: &str, limits: &impl Serialize, lock: &Path, run: &str) -> Vec<String> {
+    // Plain data with text as keys can always be serialized.
+    let limits = serde_json::to_string(limits).unwrap_or_default();
+    let lock = lock.display().to_string();
+    // `fairmesh node guard` has one word more than `fairmesh-node guard`.
+    let word = std::env::args().nth(1).filter(|w| w == daemon);
+    let rest = ["guard", "--limits", &limits, "--lock", &lock, "--run", run];
+    word.into_iter().chain(rest.map(str::to_owned)).collect()
 }
 
 /// Returns the path of the guard's lock for the daemon with this socket.

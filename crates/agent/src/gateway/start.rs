@@ -94,7 +94,9 @@ pub fn run(options: &RunOptions, clock: &Clock) -> Result<(), AgentError> {
     let discover = Arc::new(Mutex::new(None));
     discovery(discover.clone(), inbox.clone());
     let lock = guard::lock_of(&config.socket);
-    let arguments = guard_arguments(&config.layout, &lock, &claims.owner.run);
+    // A guard needs no subscribers.
+    let bare = Layout { subscribers: Vec::new(), ..config.layout.clone() };
+    let arguments = guard::arguments("gateway", &bare, &lock, &claims.owner.run);
     let setup = Setup {
         socket: config.socket.clone(),
         metrics: config.metrics,
@@ -145,18 +147,6 @@ fn remove_earlier(host: &mut Host<GatewayShaper>, earlier: &Layout) {
         Err(e) => (Level::Warning, "remove.failed", e.to_string()),
     };
     host.governor.journal.note(Time::ZERO, level, code, || text);
-}
-
-/// Returns the arguments of the guard process, without the subscribers.
-fn guard_arguments(layout: &Layout, lock: &Path, run: &str) -> Vec<String> {
-    let bare = Layout { subscribers: Vec::new(), ..layout.clone() };
-    // Plain data with text as keys can always be serialized.
-    let layout = serde_json::to_string(&bare).unwrap_or_default();
-    // `fairmesh gateway guard` has one word more than `fairmesh-gateway guard`.
-    let word = std::env::args().nth(1).filter(|w| w == "gateway");
-    let lock = lock.display().to_string();
-    let rest = ["guard", "--layout", &layout, "--lock", &lock, "--run", run];
-    word.into_iter().chain(rest.map(str::to_owned)).collect()
 }
 
 fn load(options: &RunOptions) -> Result<(Config, Option<ConfigError>), AgentError> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::config::FILE;
+use crate::args::{GuardArgs, KeyArgs};
 
 /// Fair shares at the routers of a Wi-Fi mesh: measures links and neighbours, exchanges messages
 /// with them, and limits this router's own traffic as a control decides.
@@ -83,28 +84,6 @@ pub struct AskArgs {
     pub json: bool,
 }
 
-/// `key`.
-#[derive(Args, Debug)]
-pub struct KeyArgs {
-    /// Print one JSON object and nothing else
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `guard`.
-#[derive(Args, Debug)]
-pub struct GuardArgs {
-    /// Places of the limits to remove, as JSON.
-    #[arg(long)]
-    pub places: String,
-    /// Lock that the guard holds while it works.
-    #[arg(long)]
-    pub lock: PathBuf,
-    /// Identity of the daemon's run.
-    #[arg(long)]
-    pub run: String,
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -113,13 +92,6 @@ mod tests {
 
     #[test]
     fn the_grammar_is_sound_and_every_command_has_an_example() {
-        let command = Cli::command();
-        command.clone().debug_assert();
-        for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
-            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("Example"), "{}", sub.get_name());
-            let json = sub.get_arguments().any(|a| a.get_id() == "json");
-            assert!(json, "{} has no --json", sub.get_name());
-        }
+        crate::args::assert_sound(Cli::command());
     }
 }

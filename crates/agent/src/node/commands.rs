@@ -7,7 +7,7 @@ use fairmesh_linux::{Error, Interface, LocalShaper, NextHopShaper};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::args::{AskArgs, ConfigArgs, GuardArgs, NodeCommand};
+use super::args::{AskArgs, ConfigArgs, NodeCommand};
 use super::config::Config;
 use super::doctor;
 use super::machine::Kernel;
@@ -15,6 +15,8 @@ use super::places::{self, Places};
 use super::report::{self, Request};
 use super::start::{self, RunOptions};
 use super::state::SavedState;
+use crate::args::GuardArgs;
+use crate::commands::print_key;
 use crate::daemon::guard::{self, GuardedRun};
 use crate::daemon::lock::{LOCK_PATIENCE, Lock, Registry};
 use crate::daemon::runtime::StartError;
@@ -22,7 +24,7 @@ use crate::daemon::socket;
 use crate::daemon::store::Store;
 use crate::error::AgentError;
 use crate::gateway::config::Mode;
-use crate::gateway::exchange::{new_key, read_key};
+use crate::gateway::exchange::read_key;
 use crate::gateway::preflight::{self, CheckLine};
 use crate::json;
 
@@ -47,15 +49,7 @@ pub fn dispatch(command: NodeCommand, out: &mut dyn Write) -> Result<(), AgentEr
             let findings = doctor::examine(&config, status.as_ref());
             crate::gateway::doctor::print(&findings, running, a.json, out)
         }
-        NodeCommand::Key(a) => {
-            let key = new_key()?;
-            if a.json {
-                let key = serde_json::json!({ "schema": report::SCHEMA, "key": key });
-                return json::print(out, &key);
-            }
-            writeln!(out, "{key}")?;
-            Ok(())
-        }
+        NodeCommand::Key(a) => print_key(&a, out),
         NodeCommand::Guard(a) => watch(&a),
     }
 }
@@ -199,7 +193,7 @@ fn reset(a: &ConfigArgs, out: &mut dyn Write) -> Result<(), AgentError> {
 }
 
 fn watch(a: &GuardArgs) -> Result<(), AgentError> {
-    let mut places: Places = serde_json::from_str(&a.places).map_err(AgentError::GuardLayout)?;
+    let mut places: Places = serde_json::from_str(&a.limits).map_err(AgentError::GuardLayout)?;
     let resource = |kind, name: &str| crate::daemon::lock::Resource { kind, name: name.to_owned() };
     let resources = places.interfaces().map(|i| resource("interface", i.name())).collect();
     let guarded_run = GuardedRun {

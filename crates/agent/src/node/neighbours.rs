@@ -54,11 +54,11 @@ pub enum Cause {
     Own,
     /// The message is not newer than the sender's last accepted one.
     Replayed,
-    /// It is the last accepted one again, over the other carrier.
+    /// The message is the last accepted one again, over the other carrier.
     Copy,
-    /// It is an order without the present challenge: the first of a gateway, or a recorded one.
+    /// The message is an order without the present challenge, such as a recorded one.
     Unproved,
-    /// It exceeds the rate of one sender, or of all.
+    /// The message exceeds the rate of one sender, or of all.
     Flood,
     /// The table of neighbours is full of active ones.
     Crowd,
@@ -172,7 +172,7 @@ pub struct Sender {
     pub last: Time,
     /// Carrier of its last accepted message.
     pub carrier: Carrier,
-    /// Its announced role.
+    /// Announced role of the neighbour.
     pub role: Role,
     /// Number of accepted messages.
     pub received: u64,

@@ -67,7 +67,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         metrics: config.metrics,
         servers: Vec::new(),
         store,
-        guard: guards.then(|| guard_arguments(&places, &lock, &claims.owner.run)),
+        guard: guards.then(|| guard::arguments("node", &places, &lock, &claims.owner.run)),
         json: options.json,
         heartbeat,
     };
@@ -146,14 +146,4 @@ pub fn resources(config: &Config) -> Vec<Resource> {
         all.extend(Places::of(config).interfaces().map(|i| resource("interface", i.name())));
     }
     all
-}
-
-fn guard_arguments(places: &Places, lock: &Path, run: &str) -> Vec<String> {
-    // Plain data can always be serialized.
-    let places = serde_json::to_string(places).unwrap_or_default();
-    let lock = lock.display().to_string();
-    // `fairmesh node guard` has one word more than `fairmesh-node guard`.
-    let word = std::env::args().nth(1).filter(|w| w == "node");
-    let rest = ["guard", "--places", &places, "--lock", &lock, "--run", run];
-    word.into_iter().chain(rest.map(str::to_owned)).collect()
 }
