@@ -1,6 +1,6 @@
 //! The constants of `rtt`.
 //!
-//! They are fields, so that a study can move each of them (`examples/rtt_constants.rs` of
+//! They are fields, so that a study can move each of them (`examples/rtt_study.rs` of
 //! `fairmesh-experiments`).
 
 macro_rules! tuning {
