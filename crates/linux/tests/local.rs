@@ -99,6 +99,23 @@ fn local_traffic_has_a_limit_and_forwarded_traffic_has_none() {
 }
 
 #[test]
+fn a_large_packet_of_local_traffic_waits_as_frames() {
+    if !root("a_large_packet_of_local_traffic_waits_as_frames") {
+        return;
+    }
+    let path = Path::new();
+    let mut shaper = install(&path, &[]);
+    let own = path.gateway.udp("10.1.0.1:5000");
+    // The first packets resolve the address of the next hop.
+    send(&path, &mut shaper, &own, 1);
+    call(&path, &mut shaper, |s| s.set_rate(Some(BitRate(80_000))).unwrap());
+    send_large(&own, v4(1, 5000), 972, 10);
+    // The burst passes.
+    let stats = sample(&path, &mut shaper);
+    assert!((5..10).contains(&stats.queued_packets), "{stats:?}");
+}
+
+#[test]
 fn rules_that_another_program_changes_are_missed() {
     if !root("rules_that_another_program_changes_are_missed") {
         return;

@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 
 use fairmesh_linux::*;
+use nix::sys::socket::{setsockopt, sockopt};
 
 pub use namespace::{Namespace, ip, run};
 
@@ -175,6 +176,13 @@ pub fn blast(socket: &UdpSocket, to: SocketAddr, bytes: usize, count: usize) {
     for _ in 0..count {
         socket.send_to(&vec![0; bytes], to).unwrap();
     }
+}
+
+/// Sends one packet of `count` datagrams of `bytes`, for the kernel to split (GSO).
+pub fn send_large(socket: &UdpSocket, to: SocketAddr, bytes: usize, count: usize) {
+    setsockopt(socket, sockopt::UdpGsoSegment, &(bytes as i32)).unwrap();
+    blast(socket, to, bytes * count, 1);
+    setsockopt(socket, sockopt::UdpGsoSegment, &0).unwrap();
 }
 
 /// Waits until `holds` is true, at most a minute.

@@ -222,12 +222,7 @@ pub(super) fn find(
             Err(e) => return Err(e),
         }
     }
-    let LeafChoice::Only(kind) = choice else {
-        return Err(Error::Missing {
-            what: "any leaf qdisc, even pfifo".into(),
-            hint: "use a kernel with CONFIG_NET_SCH_FIFO".into(),
-        });
-    };
+    let LeafChoice::Only(kind) = choice else { return Err(no_queue()) };
     Err(Error::Missing {
         what: format!("the leaf qdisc {kind} (kernel module sch_{})", leaf::module(kind)),
         hint: "choose another, or `best`".into(),
@@ -255,6 +250,35 @@ pub(super) fn put(
         refused = netlink.apply(&mut batch)?;
     }
     port.refused(refused, "adding a leaf queue")
+}
+
+/// Puts a FIFO into a class that splits packets of many frames, if this kernel has one.
+///
+/// TCP makes such packets (GSO); sent whole, one fills the radio's queue. `packets`: as large as the MTU.
+pub(super) fn put_splitting(
+    netlink: &mut Netlink,
+    port: &Port,
+    minor: u16,
+    packets: u32,
+) -> Result<LeafKind, Error> {
+    let frame = port.mtu + u32::from(port.header);
+    for (kind, queue) in
+        [(LeafKind::Bfifo, packets.saturating_mul(frame)), (LeafKind::Pfifo, packets)]
+    {
+        match put(netlink, port, minor, kind, queue) {
+            Ok(()) => return Ok(kind),
+            Err(e) if e.errno() == Some(libc::ENOENT) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Err(no_queue())
+}
+
+fn no_queue() -> Error {
+    Error::Missing {
+        what: "any leaf qdisc, even pfifo".into(),
+        hint: "use a kernel with CONFIG_NET_SCH_FIFO".into(),
+    }
 }
 
 /// True if a class's queue is as requested already or could be changed in place.

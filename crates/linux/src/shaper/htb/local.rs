@@ -114,7 +114,7 @@ impl LocalShaper {
 
     /// Installs the classes without a limit; those of an earlier run are replaced.
     ///
-    /// `packets`: longest queue; `burst`: in bytes.
+    /// `packets`: longest queue, in packets as large as the MTU; `burst`: in bytes.
     ///
     /// # Errors
     /// Another program's root qdisc or table (they stay), or missing features. Nothing of ours is left then.
@@ -155,10 +155,10 @@ impl LocalShaper {
         let mut batch = Batch::new();
         port.local(&mut batch, None, self.burst);
         port.own(&mut batch, ids::BYPASS, 0);
-        port.leaf(&mut batch, ids::UNMAPPED, LeafKind::Pfifo, packets);
         port.leaf(&mut batch, ids::BYPASS, LeafKind::Pfifo, FREE_QUEUE);
         let refused = netlink.apply(&mut batch)?;
         port.refused(refused, "adding our classes")?;
+        leaves::put_splitting(netlink, port, ids::UNMAPPED, packets)?;
         // Without the filter ARP is local traffic.
         port.bypass_frames(netlink)?;
         if !place.routed.is_empty() {
@@ -212,16 +212,8 @@ impl LocalShaper {
         let what = "changing a flow's limit";
         self.port.refused(refused, what).map_err(|e| self.port.gone_or(e))?;
         if !self.flows.contains(&number) {
-            // TCP makes packets of many frames (GSO); sent whole, one fills the radio's queue.
-            let bytes = packets.saturating_mul(self.port.mtu + u32::from(self.port.header));
-            let (netlink, port) = (&mut self.netlink, &self.port);
-            match leaves::put(netlink, port, number, LeafKind::Bfifo, bytes) {
-                Err(e) if e.errno() == Some(libc::ENOENT) => {
-                    leaves::put(netlink, port, number, LeafKind::Pfifo, packets)
-                }
-                other => other,
-            }
-            .map_err(|e| self.port.gone_or(e))?;
+            leaves::put_splitting(&mut self.netlink, &self.port, number, packets)
+                .map_err(|e| self.port.gone_or(e))?;
         }
         self.flows.insert(number);
         Ok(self.port.class(number).0)
