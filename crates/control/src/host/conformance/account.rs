@@ -321,6 +321,8 @@ impl Accounts {
         let outside = match *action {
             // The suite's meshes have one gateway, so these messages have no receiver.
             Action::HandOver { reach: Reach::Gateways, .. } => None,
+            // Routers with an agent are other machines where the host is one node.
+            Action::Route { .. } if self.nodes.len() == 1 => None,
             Action::HandOver { reach, .. } => Some(Some((reach, now))),
             Action::Send { .. } | Action::Route { .. } => Some(None),
             _ => None,
