@@ -5,6 +5,9 @@ use core::fmt;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+/// Default path of the key that routers share, also with a gateway that sends them orders.
+pub const NODE_KEY: &str = "/etc/fairmesh/node.key";
+
 /// Octets of a complete tag.
 pub const TAG: usize = 32;
 

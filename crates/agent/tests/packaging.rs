@@ -108,7 +108,7 @@ fn other_gateways_can_be_configured_where_it_is_packaged() {
     let unit = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
     assert!(unit("systemd/peers.conf").contains(&format!("LoadCredential=peers.key:{KEY}\n")));
     assert!(unit("systemd/peers.conf").contains("\nIPAddressAllow="));
-    let key = fairmesh_agent::node::config::KEY;
+    let key = fairmesh_agent::key::NODE_KEY;
     assert!(unit("systemd/agents.conf").contains(&format!("LoadCredential=node.key:{key}\n")));
     let service = unit("systemd/fairmesh-gateway.service");
     assert!(service.contains("\nIPAddressDeny=any\n"), "no other addresses");
@@ -341,8 +341,9 @@ fn procd_restarts_the_daemon_without_bound() {
 #[test]
 fn routers_have_a_service_of_their_own() {
     use clap::Parser;
+    use fairmesh_agent::key::NODE_KEY;
     use fairmesh_agent::node::args::{Cli, NodeCommand};
-    use fairmesh_agent::node::config::{KEY, PORT, SOCKET, STATE};
+    use fairmesh_agent::node::config::{PORT, SOCKET, STATE};
     let read = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
     let unit = read("systemd/fairmesh-node.service");
     let has = |line: &str| assert!(unit.lines().any(|l| l == line), "no line {line}");
@@ -350,7 +351,7 @@ fn routers_have_a_service_of_their_own() {
     has("RuntimeDirectory=fairmesh-node");
     has("StateDirectory=fairmesh-node");
     assert_eq!(STATE, "/var/lib/fairmesh-node");
-    has(&format!("LoadCredential=node.key:{KEY}"));
+    has(&format!("LoadCredential=node.key:{NODE_KEY}"));
     has(&format!("SocketBindAllow=udp:{PORT}"));
     has("SystemCallFilter=bpf");
     assert!(read("deb/build.sh").contains("fairmesh-gateway-reset fairmesh-node; do"));

@@ -19,8 +19,7 @@ use crate::gateway::config::{KEY, Peers};
 use crate::gateway::peers::{
     Change, Datagram, Exchange, MAX_DATAGRAM, PeersReport, Received, SendProblem,
 };
-use crate::key::Key;
-use crate::node;
+use crate::key::{Key, NODE_KEY};
 
 /// Most datagrams read within a second from all peers; the kernel drops the rest.
 const MAX_READ: u32 = 1000;
@@ -61,7 +60,7 @@ pub fn read_key(configured: &Path) -> Result<Key, KeyError> {
 ///
 /// A service manager that provides it as a credential has its own folder for it.
 fn key_path(configured: &Path, credentials: Option<PathBuf>) -> PathBuf {
-    let usual = [KEY, node::config::KEY].map(Path::new).contains(&configured);
+    let usual = [KEY, NODE_KEY].map(Path::new).contains(&configured);
     let name = configured.file_name().filter(|_| usual);
     let credential = credentials.zip(name).map(|(folder, name)| folder.join(name));
     credential.filter(|file| file.exists()).unwrap_or_else(|| configured.to_owned())
@@ -303,7 +302,7 @@ mod tests {
         assert_eq!(key_path(Path::new(KEY), credentials()), folder.path().join("peers.key"));
         assert_eq!(key_path(Path::new("/a/key"), credentials()), Path::new("/a/key"));
         assert_eq!(key_path(Path::new(KEY), None), Path::new(KEY));
-        let of_node = Path::new(node::config::KEY);
+        let of_node = Path::new(NODE_KEY);
         assert_eq!(key_path(of_node, credentials()), of_node, "a credential of another name");
         std::fs::write(folder.path().join("node.key"), "").unwrap();
         assert_eq!(key_path(of_node, credentials()), folder.path().join("node.key"));

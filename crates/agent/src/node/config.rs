@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use fairmesh_control::{Mechanism, Placement, Registry};
+use fairmesh_control::{Mechanism, Registry};
 use fairmesh_document::{Document, KeyPath, Located, Problem};
 use fairmesh_linux::bpf::FlowMeter;
 use fairmesh_linux::{Interface, IpNet, LocalPlace};
@@ -15,6 +15,7 @@ use crate::gateway::config::build::mechanism;
 use crate::gateway::config::draft::Control;
 use crate::gateway::config::refuse::{Result, fail, refused};
 use crate::gateway::config::{ConfigError, Mode, read_file, text};
+use crate::key::NODE_KEY;
 
 /// Default path of the configuration.
 pub const FILE: &str = "/etc/fairmesh/node.toml";
@@ -22,8 +23,6 @@ pub const FILE: &str = "/etc/fairmesh/node.toml";
 pub const SOCKET: &str = "/run/fairmesh-node/node.sock";
 /// Default folder of the state.
 pub const STATE: &str = "/var/lib/fairmesh-node";
-/// Default path of the key that all routers share.
-pub const KEY: &str = "/etc/fairmesh/node.key";
 /// UDP port of messages between routers.
 pub const PORT: u16 = 5248;
 /// UDP port of a gateway's orders to this router.
@@ -184,12 +183,6 @@ impl Config {
         self.interfaces.iter().chain(&self.wired).cloned().collect()
     }
 
-    /// True if this router carries out a gateway's orders.
-    pub fn takes_orders(&self) -> bool {
-        let needs = self.mechanism.needs(&super::offers::site(self.role, false));
-        needs.is_some_and(|needs| needs.at.has(Placement::Agents))
-    }
-
     /// True if a running daemon can continue with the other configuration.
     pub fn same_place(&self, other: &Config) -> bool {
         let place = |c: &Config| Config {
@@ -302,7 +295,7 @@ fn build(draft: &Draft) -> Result<Config> {
         batman,
         wired,
         role: draft.role,
-        key: path(&draft.key, "key", KEY)?,
+        key: path(&draft.key, "key", NODE_KEY)?,
         homes,
         number: draft.number,
         rate: draft.rate,
@@ -330,7 +323,7 @@ mod tests {
         let config = Config::parse("node.toml", LEAST).unwrap();
         assert_eq!((config.mode, config.role), (Mode::Observe, Role::Router));
         assert!(config.mechanism.is_none());
-        assert_eq!((config.key, config.metrics), (PathBuf::from(KEY), None));
+        assert_eq!((config.key, config.metrics), (PathBuf::from(NODE_KEY), None));
         assert_eq!(config.homes.len(), HOMES.len());
     }
 

@@ -3,7 +3,7 @@
 use fairmesh_control::host::{ClassKind, ClassOffer, Driver, LeafKind, LimitKind, PointOffer};
 use fairmesh_control::{
     Ability, AbilitySet, EventKind, EventSet, FlowHere, Knowledge, KnowledgeSet, Mechanism,
-    Neighbour, Offers, Place, Point, Setting, Site, StartError,
+    Neighbour, Offers, Place, Placement, Point, Setting, Site, StartError,
 };
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Stream};
 
@@ -163,6 +163,12 @@ pub fn site(role: Role, gateway: bool) -> Site {
         .with_sources(role != Role::Gateway)
         .with_agent(role != Role::Gateway)
         .with_hops(hops)
+}
+
+/// True if this router carries out a gateway's orders.
+pub fn takes_orders(config: &Config) -> bool {
+    let needs = config.mechanism.needs(&site(config.role, false));
+    needs.is_some_and(|needs| needs.at.has(Placement::Agents))
 }
 
 /// Starts the mechanism with an imagined neighbour, to find out if it can run here.

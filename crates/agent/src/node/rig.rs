@@ -15,6 +15,7 @@ use super::config::Config;
 use super::machine::{FlowClass, LocalCounters, Machine};
 use super::message::Role;
 use super::numbers::Numbers;
+use super::offers;
 use super::passing::{Change, Passing, flow_of};
 use crate::daemon::journal::{Journal, Level};
 use crate::gateway::config::Mode;
@@ -623,7 +624,7 @@ impl<M: Machine> Rig<M> {
 
     fn limit_to(&mut self, now: Time, rate: Option<BitRate>) {
         let floor = self.config.floor;
-        let low = self.config.takes_orders() && rate.is_some_and(|r| r < floor);
+        let low = offers::takes_orders(&self.config) && rate.is_some_and(|r| r < floor);
         if low {
             self.journal.note(now, Level::Warning, "order.floor", || {
                 format!("the gateway's limit is below the floor; {floor} is in force")

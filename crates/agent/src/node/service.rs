@@ -416,7 +416,7 @@ impl<M: Machine> Router<M> {
         });
         let changed = self.started.as_ref().is_none_or(|started| {
             let part = if self.informed() { CAPACITY_CHANGE } else { LARGE_CAPACITY_CHANGE };
-            let links = !self.rig.config.takes_orders();
+            let links = !offers::takes_orders(&self.rig.config);
             started.moved(&basis) || (links && started.differs(&basis, part))
         });
         if !changed || (now < self.next_start && !lost) {
@@ -476,7 +476,7 @@ impl<M: Machine> Router<M> {
         let config = &self.rig.config;
         let mechanism = config.mechanism.clone();
         // An agent takes orders whatever its links are.
-        if basis.neighbours.is_empty() && !config.takes_orders() {
+        if basis.neighbours.is_empty() && !offers::takes_orders(config) {
             return Err((Level::Info, "no neighbour with a known rate yet".to_owned()));
         }
         let site = offers::site(config.role, basis.gateway.is_some());
@@ -597,7 +597,7 @@ impl<M: Machine> Router<M> {
 
     /// Opens the port of a gateway's orders if the control takes them, otherwise closes it.
     fn listen(&mut self, now: Time) {
-        let wanted = self.rig.config.takes_orders();
+        let wanted = offers::takes_orders(&self.rig.config);
         let problem = self.rig.machine.listen(wanted).err().map(|e| e.to_string());
         self.listening = wanted && problem.is_none();
         if let Some(text) = problem.clone().filter(|p| self.deaf.as_ref() != Some(p)) {

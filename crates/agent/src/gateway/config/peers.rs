@@ -10,6 +10,7 @@ use super::refuse::{Result, fail, refused};
 use super::{KEY, PORT, Peers, draft};
 use crate::gateway::offers::SITE;
 use crate::gateway::peers::NUMBERS;
+use crate::key::NODE_KEY;
 
 /// Most other gateways that a control receives from.
 const MAX_PEERS: usize = 63;
@@ -107,7 +108,7 @@ pub(super) fn agents(
             "an absolute path",
         ),
         Some(Some(key)) => Ok(Some(key)),
-        _ => Ok(orders.then(|| PathBuf::from(crate::node::config::KEY))),
+        _ => Ok(orders.then(|| PathBuf::from(NODE_KEY))),
     }
 }
 
