@@ -73,7 +73,7 @@ fn three_routers_find_their_neighbours_and_limit_their_own_traffic() {
     let through = blast(&forwarded, &sink, 150);
     assert_eq!(through, 150, "forwarded traffic has no limit");
     let local = blast(&own, &sink, 150);
-    assert!(local < 100, "{local} of 150 with a queue of 50");
+    assert!(local < 100, "{local} of 150 with a queue of 50 frames as large as the MTU");
     let (code, why, _) = middle.command(&["why"]);
     assert!(code == 0 && why.contains("local traffic over m0: 200 kbit/s, in force"), "{why}");
     let (_, doctor, _) = middle.command(&["doctor"]);

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 pub use namespace::{Namespace, ip, run};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 pub use root::root;
 use serde_json::Value;
@@ -181,11 +182,13 @@ pub fn key() -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
-/// Sends datagrams of 200 bytes at once; returns the number that arrived.
+/// Sends datagrams of 1,000 bytes at once; returns the number that arrived.
 pub fn blast(from: &UdpSocket, to: &UdpSocket, count: usize) -> usize {
     let address: SocketAddr = to.local_addr().unwrap();
+    // All may wait in the receiver.
+    setsockopt(to, sockopt::RcvBufForce, &(1 << 20)).unwrap();
     for _ in 0..count {
-        let _ = from.send_to(&[7; 200], address);
+        let _ = from.send_to(&[7; 1000], address);
     }
     let mut buffer = [0; 1500];
     to.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
