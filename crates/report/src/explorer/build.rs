@@ -505,7 +505,9 @@ fn curves(
     controls: &mut [Control],
 ) {
     let mut size = 0;
-    for seed in 0..s.comparison.seeds {
+    // An emulation has one run beside several simulated ones.
+    let seeds = s.records.iter().map(Vec::len).min().unwrap_or(0);
+    for seed in 0..seeds {
         let rates = |k: usize| {
             let r = &s.records[k][seed].series;
             Curves {

@@ -267,6 +267,20 @@ fn many_runs_keep_the_first_curves_and_fit() {
 }
 
 #[test]
+fn an_emulation_beside_several_simulations_has_curves() {
+    let timed = |control: &str| {
+        let mut all = runs(control, &[95.0, 90.0]);
+        all.iter_mut().for_each(|r| r.series.time_s = vec![1.0, 2.0]);
+        all.iter_mut().flat_map(|r| &mut r.series.goodput_bps).for_each(|c| *c = vec![9e4, 9e4]);
+        all
+    };
+    let (simulated, mut emulated) = (timed("rtt"), timed("emulated cubic rtt"));
+    emulated.truncate(1);
+    let m = of(&[simulated, emulated]);
+    assert!(m.controls.iter().all(|c| c.curves.len() == 1 && !c.curves[0].goodput.is_empty()));
+}
+
+#[test]
 fn the_page_needs_nothing_else() {
     let records = [runs("fifo", &[900.0, 5.0])];
     let comparison = Comparison::of(&records);
