@@ -373,8 +373,10 @@ impl<M: Machine> Router<M> {
     pub(super) fn capacity(&self, link: &Link) -> Option<(BitRate, BitRate)> {
         let config = &self.rig.config;
         let rate = link.rate.or(config.rate)?;
-        let derived = || link.expected.unwrap_or_else(|| capacity_of(rate));
-        Some((rate, config.capacity.unwrap_or_else(derived)))
+        // Rate control expects less where frames collide, and more where it aggregates.
+        let nominal = capacity_of(rate);
+        let derived = link.expected.map_or(nominal, |expected| expected.max(nominal));
+        Some((rate, config.capacity.unwrap_or(derived)))
     }
 
     fn basis(&mut self) -> Basis {

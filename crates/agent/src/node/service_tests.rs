@@ -148,6 +148,20 @@ const HIGH: &[u8] = &[0x53];
 const LOW: &[u8] = &[0x52];
 
 /// Local traffic that uses its limit and waits.
+#[test]
+fn collisions_do_not_lower_the_capacity_of_a_link() {
+    let mut b = Bench::new("");
+    let mut expecting = |mbit: u64| {
+        let mut found = station(GATEWAY, 54);
+        found.expected_throughput = Some(BitRate(mbit * 1_000_000));
+        b.world().stations = vec![found];
+        b.run(1500, |_| ());
+        b.status()["neighbours"][0]["capacity_bits_per_second"].as_u64().unwrap()
+    };
+    assert_eq!(expecting(7), capacity_of(BitRate(54_000_000)).0, "frames collide");
+    assert_eq!(expecting(40), 40_000_000, "frames are sent as aggregates");
+}
+
 fn saturate(b: &mut Bench) {
     let limit = b.limit().unwrap_or(1_000_000);
     let mut world = b.world();
