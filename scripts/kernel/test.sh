@@ -3,7 +3,8 @@
 # machine for each kernel, both concurrently.
 #   test.sh [-k SERIES] [FILTER...]    by default 6.1 and 6.12; FILTER as of cargo test
 # FAIRMESH_KERNEL_PROGRAMS: test programs, separated by |, instead of all. FAIRMESH_MEDIUM_SECONDS: length of the
-# medium's measurements, s, by default 4. FAIRMESH_KERNEL_SKIP: further tests to leave out.
+# medium's measurements, s, by default 4. FAIRMESH_MEDIUM_RUNS: runs of each mechanism, by default 1.
+# FAIRMESH_KERNEL_SKIP: further tests to leave out.
 # FAIRMESH_KERNEL_BUILT, FAIRMESH_KERNEL_RELEASE: packages of the builds that exist, of tests and of the simulator.
 # The output of each machine is in target/kernel/SERIES.log. If no machine is possible, the test is skipped with a
 # line; with FAIRMESH_NO_SKIP set, that is a failure if this machine could run one.
@@ -42,7 +43,7 @@ rm -rf "$stage"
 mkdir -p "$stage/lib"
 DEB_ARCH=amd64 CARGO=$cargo packaging/deb/build.sh "$binary" "$stage/debian" >/dev/null || fail "the Debian package does not build"
 cp scripts/kernel/inside.sh "$stage/"
-printf 'export FAIRMESH_MEDIUM_SECONDS=%q\nskip=%q\n' "${FAIRMESH_MEDIUM_SECONDS:-4}" "${FAIRMESH_KERNEL_SKIP:-}" > "$stage/environment"
+printf 'export FAIRMESH_MEDIUM_SECONDS=%q FAIRMESH_MEDIUM_RUNS=%q\nskip=%q\n' "${FAIRMESH_MEDIUM_SECONDS:-4}" "${FAIRMESH_MEDIUM_RUNS:-1}" "${FAIRMESH_KERNEL_SKIP:-}" > "$stage/environment"
 programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|conformance|plane|groups|rates|marks|flows|edt|next_hops|radio|minstrel|gateway|kernel|system|root|medium'}
 # Drivers of the medium; other tests do not need them. No mirror, or none with this source: not a failure of this
 # machine, as above.

@@ -23,10 +23,12 @@ PANELS, WIDTH, BOTTOM, HEIGHT = (70, 420), 310, 230, 150
 
 
 def drawn(record):
-    simulated = [mean(run[i] for run in record["simulated_with_bps"]) for i in range(len(record["hops"]))]
+    def rates(key):
+        return [mean(run[i] for run in record[key]) for i in range(len(record["hops"]))]
+
     panels = [
-        (f"Linux {record['kernel'].split('+')[0]} over the simulated radio", record["without_bps"], record["with_bps"]),
-        ("the simulator", record["simulated_without_bps"], simulated),
+        (f"Linux {record['kernel'].split('+')[0]} over the simulated radio", rates("without_bps"), rates("with_bps")),
+        ("the simulator", rates("simulated_without_bps"), rates("simulated_with_bps")),
     ]
     top = max(max(without + controlled) for _, without, controlled in panels)
     out = [

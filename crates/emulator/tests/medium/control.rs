@@ -13,17 +13,17 @@ pub struct Routers {
     daemons: Vec<Child>,
 }
 
-/// Configuration of one router.
-fn config(node: usize, role: &str, routing: &str, control: &str) -> String {
+/// Configuration of one router; `capacity` of its links in bit/s.
+fn config(node: usize, role: &str, routing: &str, capacity: f64, control: &str) -> String {
     format!(
-        "interfaces = [\"wlan0\"]\nrouting = \"{routing}\"\nrole = \"{role}\"\nmode = \"apply\"\nkey = \"/tmp/node.key\"\n\
+        "interfaces = [\"wlan0\"]\nrouting = \"{routing}\"\nrole = \"{role}\"\nmode = \"apply\"\nkey = \"/tmp/node.key\"\ncapacity = \"{capacity:.0} bit/s\"\n\
          [paths]\nsocket = \"/tmp/node{node}/socket\"\nstate = \"/tmp/node{node}/state\"\n[control]\n{control}\n"
     )
 }
 
 impl Routers {
     /// Starts a router in each namespace; station 0 is the gateway.
-    pub fn start(mesh: &Mesh, routing: &str, control: &str) -> Routers {
+    pub fn start(mesh: &Mesh, routing: &str, capacity: f64, control: &str) -> Routers {
         let key = Path::new("/tmp/node.key");
         if !key.exists() {
             sh("umask 077; fairmesh-node key > /tmp/node.key");
@@ -34,7 +34,7 @@ impl Routers {
             let folder = format!("/tmp/node{node}");
             fs::create_dir_all(format!("{folder}/state")).unwrap();
             let file = format!("{folder}/node.toml");
-            fs::write(&file, config(node, role, routing, control)).unwrap();
+            fs::write(&file, config(node, role, routing, capacity, control)).unwrap();
             let mut run = Command::new("ip");
             run.args(["netns", "exec", mesh.nodes[node].name(), "fairmesh-node", "run"]);
             run.args(["--config", &file]);

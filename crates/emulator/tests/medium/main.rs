@@ -6,8 +6,10 @@
 
 #![allow(clippy::disallowed_methods)] // the machine's time passes here
 
+mod comparison;
 mod control;
 mod mesh;
+mod routers;
 mod traffic;
 
 use std::time::Duration;
@@ -16,7 +18,7 @@ use fairmesh_engine::{RunOptions, run};
 use fairmesh_linux::{broadcast, nl80211::ActionFrames};
 use fairmesh_scenario::{ImportOptions, parse};
 use mesh::{Driver, HT20_2GHZ, Mesh, Mode, NOHT_5GHZ, medium_json};
-use traffic::{SETTLING, saturate, tcp, transfers};
+use traffic::{SETTLING, saturate, tcp};
 
 /// Seconds of a measurement.
 fn seconds() -> f64 {
@@ -32,9 +34,10 @@ fn bound(of_a_minute: f64, of_seconds: f64) -> f64 {
 macro_rules! machine {
     () => {{
         assert!(std::env::var_os("FAIRMESH_VM").is_some(), "only in scripts/kernel's machine");
-        mesh::lock()
+        $crate::mesh::lock()
     }};
 }
+pub(crate) use machine;
 
 /// A chain of 802.11a at 54 Mbit/s in which each node senses `sense` hops.
 fn chain(hops: u32, sense: u32) -> String {
@@ -62,6 +65,8 @@ fn simulated_uploads(text: &str) -> Vec<f64> {
     // The kernel's queues, as on the other side.
     let queue = "rate = \"54 Mbit/s\"\nqueue = { kind = \"mac80211\" }";
     let text = text.replace("rate = \"54 Mbit/s\"", queue);
+    let text = text.replace("20 s", &format!("{} s", SETTLING + 2.0 * seconds()));
+    let text = text.replace("warmup = \"2 s\"", &format!("warmup = \"{SETTLING} s\""));
     let text = format!(
         "{text}[traffic]\nflows = \"up\"\ntransport = {{ tcp = \"cubic\", preset = \"linux\" }}\n"
     );
@@ -155,19 +160,23 @@ fn within(what: &str, got: f64, wanted: f64, most: f64) {
     assert!(off.abs() <= most, "{what}: {got:.0} instead of {wanted:.0} bit/s");
 }
 
-/// Time of one exchange of 802.11a at 54 Mbit/s (IEEE 802.11-2020 §17.4.3).
-fn exchange_s(mpdu: u32) -> f64 {
-    let symbols = f64::from((16 + 8 * mpdu + 6).div_ceil(216));
+/// Time of one exchange of 802.11a at a rate of at least 24 Mbit/s (IEEE 802.11-2020 §17.4.3).
+fn exchange_s(mpdu: u32, mbit: u32) -> f64 {
+    let symbols = f64::from((16 + 8 * mpdu + 6).div_ceil(4 * mbit));
     let (difs, backoff, data, sifs, ack) = (34.0, 7.5 * 9.0, 20.0 + 4.0 * symbols, 16.0, 28.0);
     (difs + backoff + data + sifs + ack) * 1e-6
 }
 
+/// Bytes of a packet that fills the interface, of IP.
+const MTU: u32 = 1500;
+/// Bytes of the headers of IP and UDP.
+const UDP_IP: u32 = 28;
 /// Payload of a datagram that fills the MTU.
-const PAYLOAD: u32 = 1472;
+const PAYLOAD: u32 = MTU - UDP_IP;
 /// Bytes of the QoS field.
 const QOS_FIELD: u32 = 2;
 /// Bytes of an MPDU beside it: MAC header of an IBSS with the QoS field, LLC, IP, UDP, FCS.
-const AROUND: u32 = 26 + 8 + 28 + 4;
+const AROUND: u32 = 26 + 8 + UDP_IP + 4;
 
 #[test]
 #[ignore = "in scripts/kernel's machine"]
@@ -177,7 +186,7 @@ fn a_lone_link_carries_the_arithmetic() {
     let mesh =
         Mesh::start(&text, Driver::Ours { ring: 2 }, Mode::Ibss(NOHT_5GHZ), &["--scenario-rates"]);
     let got = saturate(&mesh, &[(0, 1)], seconds());
-    within("lone link", got[0], f64::from(PAYLOAD * 8) / exchange_s(PAYLOAD + AROUND), 0.02);
+    within("lone link", got[0], f64::from(PAYLOAD * 8) / exchange_s(PAYLOAD + AROUND, 54), 0.02);
     within("lone link, engine", got[0], simulated(&text, &[(0, 1)])[0], 0.06);
 }
 
@@ -268,224 +277,6 @@ fn aggregates_reach_their_rates() {
         println!("HT20, {to} hops: {got:.1} Mbit/s, {rate}");
         assert!(got >= least, "{to} hops: {got:.1} Mbit/s; expected {least}");
     }
-}
-
-/// The smallest biased tree (Mancuso 2010 Fig. 2(a)).
-///
-/// 1 and 2 are neighbours of the gateway, 3 is behind 1 and not sensed by 2.
-const BIASED_TREE: &str = "name = \"biased\"\nduration = \"30 s\"\nwarmup = \"10 s\"\n[radio]\nphy = \"802.11a\"\n\
-    rate = \"24 Mbit/s\"\n[topology]\nlinks = [[0, 1], [0, 2], [1, 3]]\nsense_hops = 1\ngateway = 0\n";
-
-/// `gap` on the gateway and its neighbours frees the home behind them, as simulated.
-#[test]
-#[ignore = "in scripts/kernel's machine"]
-fn gap_frees_the_far_home() {
-    let _one = machine!();
-    gap(Mode::Ibss(NOHT_5GHZ), "layer3");
-}
-
-/// Over 802.11s, `gap` follows the gateway's bits in action frames.
-#[test]
-#[ignore = "in scripts/kernel's machine"]
-fn gap_receives_action_frames() {
-    let _one = machine!();
-    gap(Mode::Mesh(NOHT_5GHZ), "hwmp");
-}
-
-fn gap(mode: Mode, routing: &str) {
-    let traffic = "[[flow]]\nfrom = 2\nto = 0\ntransport = { tcp = \"cubic\", preset = \"linux\" }\n\
-                   [[flow]]\nfrom = 3\nto = 0\ntransport = { tcp = \"cubic\", preset = \"linux\" }\n";
-    let use_gap = "use = \"gap\"\nguarantee = 2000";
-    let text = BIASED_TREE.replace("rate =", "queue = { kind = \"mac80211\" }\nrate =");
-    let text = format!("{text}[traffic]\ntraffic = \"bulk\"\n{traffic}[control]\n{use_gap}\n");
-    let scenario = parse("biased.toml", text.as_bytes(), &ImportOptions::default()).unwrap();
-    // Medians: with one seed of five both homes get the same.
-    let gap: Vec<Vec<f64>> = (1..=5)
-        .map(|seed| {
-            let run = run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap();
-            run.flows.iter().map(|f| f.goodput_bps).collect()
-        })
-        .collect();
-    let mesh = Mesh::start(BIASED_TREE, Driver::Ours { ring: 2 }, mode, &["--scenario-rates"]);
-    match mode {
-        Mode::Ibss(_) => control::route(&mesh, &[None, Some(0), Some(0), Some(1)]),
-        Mode::Mesh(_) => (1..4).for_each(|node| mesh.reach(node)),
-    }
-    let pairs = [(2, 0), (3, 0)];
-    let mbit =
-        |all: &[f64]| all.iter().map(|x| format!("{:.2}", x / 1e6)).collect::<Vec<_>>().join(" ");
-    let without = tcp(&mesh, &pairs, seconds());
-    let routers = control::Routers::start(&mesh, routing, use_gap);
-    routers.wait(&mesh);
-    let with = transfers(&mesh, &pairs, 5.5, 2.0 * seconds());
-    let with: Vec<f64> = with.iter().map(|t| t.rate).collect();
-    let near = routers.status(&mesh, 2);
-    println!("limit of the near home: {}", near["limit"]);
-    println!("without: {} (Jain {:.2})", mbit(&without), jain(&without));
-    println!("gap: {} (Jain {:.2})", mbit(&with), jain(&with));
-    for run in &gap {
-        println!("gap, simulator: {} (Jain {:.2})", mbit(run), jain(run));
-    }
-    assert!(near["limit"]["applied"] == true, "{near}");
-    if matches!(mode, Mode::Mesh(_)) {
-        // HWMP leaves the far home more than routes do, so only the gateway's bits are of interest.
-        let why = mesh.sh(2, "fairmesh-node why --config /tmp/node2/node.toml");
-        assert!(why.contains("gap.increase") || why.contains("gap.decrease"), "{why}");
-        return;
-    }
-    assert!(with[1] > 3.0 * without[1] && with[1] > 2e6, "the far home: {:.0} bit/s", with[1]);
-    let mut sums: Vec<f64> = gap.iter().map(|run| run.iter().sum()).collect();
-    sums.sort_by(f64::total_cmp);
-    let sum = sums[sums.len() / 2];
-    within("gap, sum", with.iter().sum(), sum, 0.15);
-    let mut simulated: Vec<f64> = gap.iter().map(|run| jain(run)).collect();
-    simulated.sort_by(f64::total_cmp);
-    let median = simulated[simulated.len() / 2];
-    // The simulator's own seeds differ by more.
-    assert!(jain(&with) > median - 0.1, "Jain {:.2} beside {median:.2}", jain(&with));
-}
-
-/// Uploads of all nodes under a mechanism: kernel and simulator agree on sum and fairness.
-fn controlled(name: &str, text: &str, parents: &[Option<usize>], control: &str, settling: f64) {
-    let queue = "queue = { kind = \"mac80211\" }\nrate =";
-    let long = text.replace("20 s", "50 s").replace("warmup = \"2 s\"", "warmup = \"30 s\"");
-    let simulated = format!(
-        "{}[traffic]\nflows = \"up\"\ntransport = {{ tcp = \"cubic\", preset = \"linux\" }}\n[control]\n{control}\n",
-        long.replace("rate =", queue)
-    );
-    let scenario = parse("up.toml", simulated.as_bytes(), &ImportOptions::default()).unwrap();
-    let wanted: Vec<Vec<f64>> = (1..=5)
-        .map(|seed| {
-            let run = run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap();
-            run.flows.iter().map(|f| f.goodput_bps).collect()
-        })
-        .collect();
-    let mesh =
-        Mesh::start(text, Driver::Ours { ring: 2 }, Mode::Ibss(NOHT_5GHZ), &["--scenario-rates"]);
-    control::route(&mesh, parents);
-    let pairs: Vec<(usize, usize)> = (1..parents.len()).map(|from| (from, 0)).collect();
-    pairs.iter().for_each(|(from, _)| mesh.reach(*from));
-    let without = tcp(&mesh, &pairs, seconds());
-    let routers = control::Routers::start(&mesh, "layer3", control);
-    routers.wait(&mesh);
-    let with = transfers(&mesh, &pairs, settling, 2.0 * seconds());
-    let with: Vec<f64> = with.iter().map(|t| t.rate).collect();
-    for node in 0..parents.len() {
-        println!("router {node}: {}", routers.summary(&mesh, node));
-    }
-    let show = |what: &str, all: &[f64]| {
-        let rates: Vec<_> = all.iter().map(|x| format!("{:.2}", x / 1e6)).collect();
-        println!("{what}: {} (Jain {:.3})", rates.join(" "), jain(all));
-    };
-    show("without", &without);
-    show("with", &with);
-    wanted.iter().for_each(|run| show("simulator", run));
-    let hops = |node: usize| std::iter::successors(Some(node), |n| parents[*n]).count() - 1;
-    mesh::keep(
-        name,
-        &serde_json::json!({
-            "kernel": mesh::release().trim(),
-            "control": control,
-            "hops": (1..parents.len()).map(hops).collect::<Vec<_>>(),
-            "settling_s": settling,
-            "measured_s": 2.0 * seconds(),
-            "without_bps": without,
-            "with_bps": with,
-            "simulated_without_bps": simulated_uploads(text),
-            "simulated_with_bps": wanted,
-        }),
-    );
-    let middle = |of: fn(&[f64]) -> f64| {
-        let mut all: Vec<f64> = wanted.iter().map(|run| of(run)).collect();
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
-    within("sum", with.iter().sum(), middle(|run| run.iter().sum()), 0.15);
-    let off = jain(&with) - middle(jain);
-    assert!(off.abs() < 0.05, "Jain {:.3} beside {:.3}", jain(&with), middle(jain));
-}
-
-/// CNA's limits of airtime at every router make a chain fair, as simulated.
-#[test]
-#[ignore = "in scripts/kernel's machine"]
-fn cna_makes_a_chain_fair() {
-    let _one = machine!();
-    let control = "use = \"cna+sampled+messages\"";
-    controlled("cna-chain", &chain(3, 2), &[None, Some(0), Some(1), Some(2)], control, 10.0);
-}
-
-/// `mesh-maxmin` at every router makes a chain fair, as simulated.
-#[test]
-#[ignore = "in scripts/kernel's machine"]
-fn mesh_maxmin_makes_a_chain_fair() {
-    let _one = machine!();
-    let control = "use = \"mesh-maxmin+sampled+messages\"";
-    controlled(
-        "mesh-maxmin-chain",
-        &chain(3, 2),
-        &[None, Some(0), Some(1), Some(2)],
-        control,
-        25.0,
-    );
-}
-
-/// Uploads of a tree of which six of nine homes have nearly nothing without control.
-#[test]
-#[ignore = "in scripts/kernel's machine"]
-fn mesh_maxmin_makes_a_tree_fair() {
-    let _one = machine!();
-    let branch = |b: usize| [Some(0), Some(3 * b + 1), Some(3 * b + 2)];
-    let parents: Vec<_> = [None].into_iter().chain((0..3).flat_map(branch)).collect();
-    controlled(
-        "mesh-maxmin-tree",
-        &tree(),
-        &parents,
-        "use = \"mesh-maxmin+sampled+messages\"",
-        25.0,
-    );
-}
-
-/// Marks at every router shorten the queues on three hops, as simulated.
-#[test]
-#[ignore = "in scripts/kernel's machine"]
-fn lbm_at_relays_shortens_the_queues() {
-    let _one = machine!();
-    let use_lbm = "use = \"lbm+multihop+messages+even\"\nrho0 = 0.05\nalpha = 0.1";
-    let flow = "[[flow]]\nfrom = 3\nto = 0\n\
-                transport = { tcp = \"cubic\", preset = \"linux\", ecn = true }\n";
-    let text = chain(3, 2).replace("rate =", "queue = { kind = \"mac80211\" }\nrate =");
-    let text = format!("{text}[traffic]\ntraffic = \"bulk\"\n{flow}[control]\n{use_lbm}\n");
-    let scenario = parse("lbm.toml", text.as_bytes(), &ImportOptions::default()).unwrap();
-    let simulated: Vec<(f64, f64)> = (1..=5)
-        .map(|seed| {
-            let run = run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap();
-            (run.flows[0].goodput_bps, run.flows[0].delay_s.mean)
-        })
-        .collect();
-    let mesh = Mesh::start(
-        &chain(3, 2),
-        Driver::Ours { ring: 2 },
-        Mode::Ibss(NOHT_5GHZ),
-        &["--scenario-rates"],
-    );
-    control::route(&mesh, &[None, Some(0), Some(1), Some(2)]);
-    (0..4).for_each(|node| _ = mesh.sh(node, "sysctl -qw net.ipv4.tcp_ecn=1"));
-    let measure = |settling, seconds| transfers(&mesh, &[(3, 0)], settling, seconds).remove(0);
-    let without = measure(SETTLING, seconds());
-    let routers = control::Routers::start(&mesh, "layer3", use_lbm);
-    routers.wait(&mesh);
-    let with = measure(4.5, 2.0 * seconds());
-    println!("marks at the far home: {}", routers.status(&mesh, 3)["marking"]);
-    let row = |what: &str, rate: f64, delay: f64| {
-        println!("lbm, {what}: {:.2} Mbit/s, {:.1} ms", rate / 1e6, 1e3 * delay);
-    };
-    row("without (round trip)", without.rate, without.round_trip);
-    row("with (round trip)", with.rate, with.round_trip);
-    for (rate, delay) in &simulated {
-        row("simulator (one way)", *rate, *delay);
-    }
-    assert!(with.round_trip < 0.01, "{} s", with.round_trip);
-    assert!(with.rate > 0.95 * without.rate, "{} of {}", with.rate, without.rate);
 }
 
 /// Action frames reach the peers of a mesh point, where a broadcast is flooded.
