@@ -1,4 +1,4 @@
-//! The same transfers over real mac80211 stacks and in the simulator, without and with a mechanism.
+//! Transfers over real mac80211 stacks and in the simulator, without and with a mechanism.
 
 use fairmesh_engine::record::FlowRecord;
 use fairmesh_engine::{RunOptions, run};
@@ -10,7 +10,7 @@ use crate::mesh::{self, Driver, Mesh, Mode};
 use crate::traffic::{SETTLING, Transfer, transfers};
 use crate::{AROUND, MTU, PAYLOAD, exchange_s, jain, seconds};
 
-/// Runs of a comparison, each with another seed of the medium: `FAIRMESH_MEDIUM_RUNS`, by default 1.
+/// Runs of a comparison (`FAIRMESH_MEDIUM_RUNS`, by default 1), each with another seed.
 fn runs() -> u64 {
     std::env::var("FAIRMESH_MEDIUM_RUNS").map_or(1, |n| n.parse().unwrap())
 }
@@ -106,7 +106,9 @@ impl Comparison<'_> {
         (1..=SEEDS).map(pair).collect()
     }
 
-    /// Runs the transfers over the kernel's stacks; `inspect` gets the mesh while its routers still run.
+    /// Runs the transfers over the kernel's stacks.
+    ///
+    /// `inspect` gets the mesh while its routers still run.
     pub fn measured(&self, inspect: impl Fn(&Mesh, &Routers)) -> Vec<Pair> {
         let pairs: Vec<(usize, usize)> = self.from.iter().map(|from| (*from, 0)).collect();
         (1..=runs())

@@ -160,7 +160,7 @@ fn within(what: &str, got: f64, wanted: f64, most: f64) {
     assert!(off.abs() <= most, "{what}: {got:.0} instead of {wanted:.0} bit/s");
 }
 
-/// Time of one exchange of 802.11a at a rate of at least 24 Mbit/s (IEEE 802.11-2020 §17.4.3).
+/// Time of an exchange of 802.11a at 24 Mbit/s or more (IEEE 802.11-2020 §17.4.3), in s.
 fn exchange_s(mpdu: u32, mbit: u32) -> f64 {
     let symbols = f64::from((16 + 8 * mpdu + 6).div_ceil(4 * mbit));
     let (difs, backoff, data, sifs, ack) = (34.0, 7.5 * 9.0, 20.0 + 4.0 * symbols, 16.0, 28.0);
