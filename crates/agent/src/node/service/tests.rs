@@ -1,11 +1,15 @@
 use fairmesh_linux::bpf::FlowCount;
 use fairmesh_linux::nl80211::{Station, TransmitQueue};
+use fairmesh_units::{BitRate, Stream};
 use serde_json::Value;
 
 use super::*;
+use crate::gateway::config::capacity_of;
 use crate::key::Key;
 use crate::node::fake::{Fake, World};
-use crate::node::message;
+use crate::node::machine::Carrier;
+use crate::node::message::{self, Draft, Field, Role};
+use crate::node::numbers;
 
 const GATEWAY: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const GAP: &str = "[control]\nuse = \"gap\"\nguarantee = 500\n";
