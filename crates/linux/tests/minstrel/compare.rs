@@ -10,9 +10,9 @@ use fairmesh_units::{Decibel, Power, Span, Stream, Time};
 use fairmesh_wifi::adapt::{Attempt, MinstrelHt};
 use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
 
-use crate::hwsim::{Mcs, Tries};
 use crate::medium::{Frame, Keeps};
 use crate::radios::Kind;
+use crate::sent::{Mcs, Tries};
 
 /// Jiffies of Debian's kernels.
 const TICK: Duration = Duration::from_millis(4);
@@ -21,7 +21,6 @@ const INTERVAL: Span = Span::from_millis(52);
 /// Datagrams of 1200 bytes as MPDUs, and the overhead of an attempt, µs.
 const MPDU: u32 = 1200 + 28 + 8 + 30;
 const OVERHEAD: f64 = 108.0;
-const NONE: Tries = Tries { rate: None, index: -1, count: 0 };
 
 /// Returns our PHY with the kernel's rates.
 fn phy(kind: Kind) -> Phy {
@@ -76,7 +75,7 @@ pub fn run(frames: &[Frame], kind: Kind, keeps: &Keeps, seed: u64) -> Vec<Frame>
         let now = ticked(f.at);
         let most: u32 = f.series.iter().map(|t| u32::from(t.count)).sum();
         let (mut tried, mut acked) = (Vec::<Tries>::new(), false);
-        let mut series = [NONE; 4];
+        let mut series = [Tries::NONE; 4];
         for attempt in 0..most {
             let rate = m.rate_for(now, &mut rng);
             let mcs = names[&rate];
@@ -96,7 +95,7 @@ pub fn run(frames: &[Frame], kind: Kind, keeps: &Keeps, seed: u64) -> Vec<Frame>
                 break;
             }
         }
-        tried.resize(4, NONE);
+        tried.resize(4, Tries::NONE);
         Frame { series, tried: [tried[0], tried[1], tried[2], tried[3]], acked, ..*f }
     };
     frames.iter().map(one).collect()
@@ -218,7 +217,7 @@ impl fmt::Display for Spread {
 
 /// Result of our rules with the kernel's attempts, for frames that begin without a sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Same {
+pub struct ReplayResult {
     /// Frames that would have begun with the same rate.
     pub first: usize,
     /// Frames that would have had the same four rates, and as many attempts at each.
@@ -234,17 +233,17 @@ pub struct Same {
 /// Replays the kernel's attempts; statistics are due by the tick in which a frame ends.
 ///
 /// The start of ticks is unknown, so the best of eight guesses counts.
-pub fn replay(frames: &[Frame], kind: Kind) -> Same {
+pub fn replay(frames: &[Frame], kind: Kind) -> ReplayResult {
     let guesses = (0..8).map(|eighth| replay_from(frames, kind, TICK * eighth / 8));
     guesses.max_by_key(|same| same.series).unwrap()
 }
 
-fn replay_from(frames: &[Frame], kind: Kind, tick_begins: Duration) -> Same {
+fn replay_from(frames: &[Frame], kind: Kind, tick_begins: Duration) -> ReplayResult {
     let phy = phy(kind);
     let rates = rates(&phy);
     let mut m = MinstrelHt::with_interval(&phy, INTERVAL);
     let mut rng = Stream::new(1, "minstrel");
-    let mut same = Same { first: 0, series: 0, tries: 0, frames: 0, expects_kbit: 0 };
+    let mut same = ReplayResult { first: 0, series: 0, tries: 0, frames: 0, expects_kbit: 0 };
     m.rate_for(Time::ZERO, &mut rng);
     for f in frames {
         if !Frames::is_sample(f) {

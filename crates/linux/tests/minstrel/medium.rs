@@ -9,18 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fairmesh_linux::netlink::Batch;
+use fairmesh_linux::hwsim::{Event, Hwsim, ReceivedFrame, SentStatus};
 use fairmesh_units::Stream;
-use netlink_packet_core::NetlinkBuffer;
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::time::{ClockId, clock_gettime};
 
-use crate::hwsim::{self, Address, Mcs, Sent, Tries};
+use crate::sent::{Mcs, Sent, Tries};
 
 const SIGNAL_DBM: i32 = -50;
-/// An unused position in a series.
-const NONE: Tries = Tries { rate: None, index: -1, count: 0 };
 
 /// Probability that an MPDU arrives, by phase of the test and rate.
 pub type Keeps = dyn Fn(u32, Mcs) -> f64 + Send + Sync;
@@ -49,23 +45,17 @@ impl Medium {
     /// Replaces the kernel's own medium, in the calling thread's namespace.
     ///
     /// Frames of QoS data with MCS rates only are lost by `keeps`; all others arrive at once.
-    pub fn begin(family: u16, keeps: Arc<Keeps>, seed: u64) -> Medium {
-        let mut socket = Socket::new(NETLINK_GENERIC).unwrap();
-        socket.bind_auto().unwrap();
-        socket.set_rx_buf_sz(8u32 << 20).unwrap();
+    pub fn begin(keeps: Arc<Keeps>, seed: u64) -> Medium {
         let (ends, phase) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let frames = Arc::new(Mutex::new(Vec::new()));
         let mut work = Work {
-            socket,
-            family,
+            hwsim: Hwsim::register().unwrap(),
             keeps,
             rng: Stream::new(seed, "medium"),
             radios: BTreeSet::new(),
             phase: phase.clone(),
             frames: frames.clone(),
-            out: Batch::new(),
         };
-        work.send(hwsim::register);
         let ended = ends.clone();
         let thread = thread::spawn(move || work.run(&ended));
         Medium { ends, phase, frames, thread: Some(thread) }
@@ -93,77 +83,61 @@ impl Drop for Medium {
 }
 
 struct Work {
-    socket: Socket,
-    family: u16,
+    hwsim: Hwsim,
     keeps: Arc<Keeps>,
     rng: Stream,
     /// Radios that have sent so far, which receive the frames of others.
-    radios: BTreeSet<Address>,
+    radios: BTreeSet<u32>,
     phase: Arc<AtomicU32>,
     frames: Arc<Mutex<Vec<Frame>>>,
-    out: Batch,
 }
 
 impl Work {
     fn run(&mut self, ends: &AtomicBool) {
-        let mut bytes = Vec::with_capacity(64 << 10);
         while !ends.load(Ordering::Relaxed) {
-            let waits = PollFd::new(self.socket.as_fd(), PollFlags::POLLIN);
+            let waits = PollFd::new(self.hwsim.as_fd(), PollFlags::POLLIN);
             if poll(&mut [waits], 50u8).unwrap_or(0) <= 0 {
                 continue;
             }
-            bytes.clear();
-            if self.socket.recv(&mut bytes, libc::MSG_DONTWAIT).is_err() {
-                continue;
-            }
-            let mut rest = &bytes[..];
-            while let Ok(message) = NetlinkBuffer::new_checked(rest) {
-                if message.message_type() == self.family
-                    && let Some(sent) = hwsim::read_sent(message.payload())
-                {
-                    self.carry(&sent, message.payload());
+            let mut sent = None;
+            let each = |event: Event<'_>| {
+                if let Event::Frame(frame) = event {
+                    sent = Some(Sent::from(&frame));
                 }
-                let length = (message.length() as usize).next_multiple_of(4);
-                rest = rest.get(length..).unwrap_or_default();
+            };
+            self.hwsim.receive(each).unwrap();
+            if let Some(sent) = sent {
+                self.carry(&sent);
             }
         }
-    }
-
-    fn send(&mut self, body: impl FnOnce(&mut Vec<u8>)) {
-        self.out.clear();
-        self.out.push(self.family, 0, body);
-        self.socket.send_to(self.out.message(0), &SocketAddr::new(0, 0), 0).unwrap();
+        assert_eq!(self.hwsim.overruns(), 0, "the driver lost frames");
     }
 
     /// Handles a frame from start to end.
-    fn carry(&mut self, sent: &Sent, payload: &[u8]) {
-        self.radios.insert(sent.from);
+    fn carry(&mut self, sent: &Sent) {
+        self.radios.insert(sent.radio);
         let by_rate = sent.qos_data() && sent.unicast() && sent.series[0].rate.is_some();
-        if by_rate && self.frames.lock().unwrap().is_empty() {
-            let hex: String = payload.iter().map(|b| format!("{b:02x}")).collect();
-            crate::keep("hwsim-frame.hex", &(hex + "\n"));
-        }
         let (tried, acked) = if by_rate {
             self.attempts(sent)
         } else {
             let first = Tries { count: 1, ..sent.series[0] };
-            ([first, NONE, NONE, NONE], sent.unicast())
+            ([first, Tries::NONE, Tries::NONE, Tries::NONE], sent.unicast())
         };
         if acked || !sent.unicast() {
-            let others: Vec<Address> =
-                self.radios.iter().copied().filter(|&r| r != sent.from).collect();
-            for to in others {
-                self.send(|out| hwsim::deliver(out, to, sent, SIGNAL_DBM));
+            for &radio in self.radios.iter().filter(|&&radio| radio != sent.radio) {
+                self.hwsim.received(&received(sent, radio));
+                self.hwsim.flush().unwrap();
             }
         }
-        self.send(|out| hwsim::status(out, sent, &tried, acked, SIGNAL_DBM));
+        self.hwsim.sent(&status(sent, &tried, acked));
+        self.hwsim.flush().unwrap();
     }
 
     /// Tries the series until one attempt is acknowledged.
     fn attempts(&mut self, sent: &Sent) -> ([Tries; 4], bool) {
         let at = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap());
         let phase = self.phase.load(Ordering::Relaxed);
-        let (mut tried, mut acked) = ([NONE; 4], false);
+        let (mut tried, mut acked) = ([Tries::NONE; 4], false);
         'series: for (place, offered) in sent.series.iter().enumerate() {
             let Some(rate) = offered.rate else { break };
             let keeps = (self.keeps)(phase, rate);
@@ -178,5 +152,30 @@ impl Work {
         }
         self.frames.lock().unwrap().push(Frame { at, phase, series: sent.series, tried, acked });
         (tried, acked)
+    }
+}
+
+/// Returns the reception of a frame by a radio.
+pub fn received(sent: &Sent, radio: u32) -> ReceivedFrame<'_> {
+    ReceivedFrame {
+        radio,
+        bytes: &sent.bytes,
+        rate_index: 0,
+        signal: SIGNAL_DBM,
+        frequency: sent.frequency,
+        airtime_us: 0,
+    }
+}
+
+/// Returns the result of a frame: the used attempts, and the acknowledgement.
+pub fn status(sent: &Sent, tried: &[Tries; 4], acked: bool) -> SentStatus {
+    SentStatus {
+        radio: sent.radio,
+        cookie: sent.cookie,
+        flags: sent.flags,
+        acked,
+        tried: tried.map(|t| (t.index, t.count)),
+        signal: SIGNAL_DBM,
+        airtime_us: 0,
     }
 }

@@ -11,7 +11,6 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::common::Namespace;
 use crate::common::namespace::{run, sh};
-use crate::hwsim;
 use crate::medium::{Frame, Keeps, Medium};
 
 /// PHY of the radios, at 20 MHz with the long guard interval.
@@ -115,12 +114,9 @@ impl Radios {
         per_second: u32,
         seed: u64,
     ) -> (Vec<Frame>, BitRate) {
-        let mut netlink = Netlink::generic().unwrap();
-        let read = |_, payload: &[u8]| nl80211::read_family(payload);
-        let family = netlink.get("hwsim", nl80211::CONTROLLER, hwsim::ask_family, read).unwrap();
         let _sink = self.point.udp("10.50.0.2:9000");
         self.associate();
-        let medium = Medium::begin(family.unwrap(), keeps, seed);
+        let medium = Medium::begin(keeps, seed);
         let source = UdpSocket::bind("10.50.0.1:0").unwrap();
         setsockopt(&source, sockopt::Priority, &(256 + 6)).unwrap();
         // Statistics are due with the first frame afterwards.
