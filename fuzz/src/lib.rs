@@ -281,9 +281,11 @@ fn check(result: Result<Scenario, ScenarioError>) {
         Ok(s) => {
             let nodes = s.nodes().len() as u32;
             assert!(s.warmup() < s.duration() && !s.flows().is_empty());
-            assert!(s.hearing().is_sorted_by_key(|h| (h.from, h.to)));
+            assert!(s.sensed_pairs().is_sorted_by_key(|h| (h.from, h.to)));
             assert!(s.links().is_sorted_by_key(|l| (l.from, l.to)));
-            assert!(s.hearing().iter().all(|h| h.from < nodes && h.to < nodes && h.from != h.to));
+            assert!(
+                s.sensed_pairs().iter().all(|h| h.from < nodes && h.to < nodes && h.from != h.to)
+            );
             assert!(s.links().iter().all(|l| l.delivery.0 > 0.0 && l.delivery.0 <= 1.0));
             assert!(s.queue().discipline.build().is_ok());
             for f in s.flows() {

@@ -9,7 +9,7 @@ use fairmesh_agent::gateway::history::{
 };
 use fairmesh_agent::key::Key;
 use fairmesh_agent::node::machine::Carrier;
-use fairmesh_agent::node::message::{Draft, MAX_MESSAGE, MeshKey, open, seal};
+use fairmesh_agent::node::message::{Draft, MAX_MESSAGE_BYTES, MeshKey, open, seal};
 use fairmesh_agent::node::neighbours::{MAX_NEIGHBOURS, Neighbours};
 use fairmesh_linux::MacAddr;
 use fairmesh_units::{Span, Time};
@@ -163,7 +163,7 @@ pub fn router(bytes: &[u8]) {
             mesh.copy_from_slice(&secret().tag(b"fairmesh mesh tag")[..4]);
         }
         if choice & 2 != 0 {
-            message.truncate(MAX_MESSAGE - TAG);
+            message.truncate(MAX_MESSAGE_BYTES - TAG);
             let tag = secret().tag(&message);
             message.extend_from_slice(&tag[..TAG]);
         }

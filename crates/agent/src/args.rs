@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use fairmesh_linux::Interface;
 use fairmesh_units::{BitRate, Span};
 
-use crate::gateway::config::{Endpoint, FILE, Mode};
+use crate::gateway::config::{CONFIG_PATH, Endpoint, Mode};
 use crate::gateway::init::InitOptions;
 
 /// Fair shares at the gateway of a Wi-Fi mesh: measures the traffic of every subscriber, computes
@@ -85,7 +85,7 @@ pub enum GatewayCommand {
 #[derive(Args, Debug)]
 pub struct RunArgs {
     /// Configuration file
-    #[arg(long, value_name = "FILE", default_value = FILE)]
+    #[arg(long, value_name = "FILE", default_value = CONFIG_PATH)]
     pub config: PathBuf,
     /// If the file is invalid, use the last configuration that worked
     #[arg(long)]
@@ -154,7 +154,7 @@ fn interface(name: &str) -> Result<Interface, String> {
 #[derive(Args, Debug)]
 pub struct ResetArgs {
     /// Configuration file
-    #[arg(long, value_name = "FILE", default_value = FILE)]
+    #[arg(long, value_name = "FILE", default_value = CONFIG_PATH)]
     pub config: PathBuf,
     /// If the file is invalid or missing, use the last configuration that worked
     #[arg(long)]
@@ -171,7 +171,7 @@ pub struct ResetArgs {
 #[derive(Args, Debug)]
 pub struct CheckArgs {
     /// Configuration file
-    #[arg(long, value_name = "FILE", default_value = FILE)]
+    #[arg(long, value_name = "FILE", default_value = CONFIG_PATH)]
     pub config: PathBuf,
     /// Print one JSON object and nothing else
     #[arg(long)]
@@ -200,7 +200,7 @@ impl ApplyArgs {
 #[derive(Args, Debug)]
 pub struct AskArgs {
     /// Configuration file, which names the daemon's socket
-    #[arg(long, value_name = "FILE", default_value = FILE)]
+    #[arg(long, value_name = "FILE", default_value = CONFIG_PATH)]
     pub config: PathBuf,
     /// The daemon's socket; if given, the configuration is not read
     #[arg(long, value_name = "FILE")]
@@ -223,7 +223,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Configuration file, which names the folder of the history
-    #[arg(long, value_name = "FILE", default_value = FILE)]
+    #[arg(long, value_name = "FILE", default_value = CONFIG_PATH)]
     pub config: PathBuf,
     /// Folder of the history; if given, the configuration is not read
     #[arg(long, value_name = "FOLDER")]
@@ -310,7 +310,7 @@ pub enum UbusCommand {
         /// Name of the method
         method: String,
         /// Configuration file
-        #[arg(long, value_name = "FILE", default_value = FILE)]
+        #[arg(long, value_name = "FILE", default_value = CONFIG_PATH)]
         config: PathBuf,
     },
 }

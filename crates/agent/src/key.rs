@@ -6,10 +6,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// Default path of the key that routers share, also with a gateway that sends them orders.
-pub const NODE_KEY: &str = "/etc/fairmesh/node.key";
+pub const NODE_KEY_PATH: &str = "/etc/fairmesh/node.key";
 
 /// Octets of a complete tag.
-pub const TAG: usize = 32;
+pub const TAG_BYTES: usize = 32;
 
 /// Secret key that all daemons of a mesh share.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl Key {
     }
 
     /// Returns the tag of these octets.
-    pub fn tag(&self, bytes: &[u8]) -> [u8; TAG] {
+    pub fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
         self.mac(bytes).finalize().into_bytes().into()
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::daemon::lock::{Owner, Registry};
 use crate::daemon::store::Store;
 use crate::error::AgentError;
-use crate::gateway::config::{Config, ConfigError, SOCKET, STATE};
+use crate::gateway::config::{Config, ConfigError, SOCKET_PATH, STATE_FOLDER};
 use crate::gateway::kept::last_good_config;
 
 /// Kind of resource that only a gateway's daemon claims; routers' daemons have other ones.
@@ -43,7 +43,7 @@ fn daemon_of(
         Err(e) => e,
     };
     let registered = registry.owners(KIND).into_iter().map(|owner| owner.socket);
-    let mut places = registered.chain([PathBuf::from(SOCKET)]);
+    let mut places = registered.chain([PathBuf::from(SOCKET_PATH)]);
     match places.find(|socket| std::os::unix::net::UnixStream::connect(socket).is_ok()) {
         Some(socket) => Ok(Located { socket, broken: Some(broken) }),
         None => Err(broken.into()),
@@ -53,14 +53,14 @@ fn daemon_of(
 /// Returns the folders that may have the last good configuration, the most likely first.
 pub fn states() -> Vec<PathBuf> {
     let registered = Registry::here().owners(KIND).into_iter().map(|owner| owner.state);
-    registered.chain([PathBuf::from(STATE)]).collect()
+    registered.chain([PathBuf::from(STATE_FOLDER)]).collect()
 }
 
 /// Returns the last configuration that worked for the daemon at `socket`.
 pub fn last_good(socket: &Path) -> Option<Config> {
     let owners = Registry::here().owners(KIND);
     let of_socket = owners.iter().filter(|o: &&Owner| o.socket == socket).map(|o| o.state.clone());
-    let mut folders = of_socket.chain([PathBuf::from(STATE)]);
+    let mut folders = of_socket.chain([PathBuf::from(STATE_FOLDER)]);
     folders.find_map(|folder| last_good_config(&Store::new(&folder)).ok())
 }
 

@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fairmesh_agent::key::Key;
-use fairmesh_agent::node::config::PORT;
+use fairmesh_agent::node::config::MESSAGE_PORT;
 use fairmesh_agent::node::message::{Draft, Field, MeshKey, Role, seal};
 use fairmesh_linux::{MacAddr, broadcast};
 use fairmesh_units::Stream;
@@ -410,7 +410,7 @@ impl Mesh {
 
     /// A socket of the cell, which receives all messages.
     fn outsider(&self) -> UdpSocket {
-        self.cell.within(|| broadcast::open("air", PORT, 0).unwrap())
+        self.cell.within(|| broadcast::open("air", MESSAGE_PORT, 0).unwrap())
     }
 
     /// Sends valid messages of invented neighbours for some seconds.
@@ -426,7 +426,7 @@ impl Mesh {
             for n in 0..neighbours {
                 let mac = MacAddr([2, 0, 0, self.run as u8, 0, n]);
                 let bytes = seal(&mesh_key, mac, self.run, sequence, &draft);
-                let _ = broadcast::send(&socket, PORT, &bytes);
+                let _ = broadcast::send(&socket, MESSAGE_PORT, &bytes);
             }
             pause(250);
             if sequence % 4 == 0 {
@@ -576,7 +576,7 @@ fn flood(mesh: &mut Mesh) {
                     bytes[at] ^= 1 << mesh.rng.below(8);
                 }
             }
-            let _ = broadcast::send(&outsider, PORT, &bytes);
+            let _ = broadcast::send(&outsider, MESSAGE_PORT, &bytes);
         }
         pause(5);
     }

@@ -233,9 +233,9 @@ fn marks_reach_the_receiver_and_end_with_the_router() {
 }
 
 /// A process that ends with the test.
-struct Killed(std::process::Child);
+struct KilledOnDrop(std::process::Child);
 
-impl Drop for Killed {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -290,7 +290,7 @@ fn a_flood_is_limited_at_its_source_over_two_hops() {
         .arg(gateway.file("gateway.toml"))
         .stderr(log)
         .spawn();
-    let _daemon = Killed(daemon.unwrap());
+    let _daemon = KilledOnDrop(daemon.unwrap());
     let gateways_log = || std::fs::read_to_string(gateway.file("gateway.log")).unwrap();
 
     // 16 Mbit/s of datagrams without congestion control.

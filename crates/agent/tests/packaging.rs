@@ -8,7 +8,9 @@ use std::process::Command;
 #[path = "uci/keys.rs"]
 mod keys;
 
-use fairmesh_agent::gateway::config::{Config, KEY, Mode, ReadHeaders, RoutesBy, UNMAPPED};
+use fairmesh_agent::gateway::config::{
+    Config, Mode, PEER_KEY_PATH, ReadHeaders, RoutesBy, UNMAPPED,
+};
 
 fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
@@ -104,16 +106,22 @@ fn other_gateways_can_be_configured_where_it_is_packaged() {
     assert_eq!((peers.number, peers.peers.len(), peers.listen.port()), (2, 2, 5248));
     let discover = config.discover.unwrap();
     assert!(discover.mesh_paths && discover.routes && discover.routes_by == RoutesBy::Route);
-    assert_eq!(peers.key, Path::new(KEY), "as in the unit's addition, and kept by OpenWrt");
+    assert_eq!(
+        peers.key,
+        Path::new(PEER_KEY_PATH),
+        "as in the unit's addition, and kept by OpenWrt"
+    );
     let unit = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
-    assert!(unit("systemd/peers.conf").contains(&format!("LoadCredential=peers.key:{KEY}\n")));
+    assert!(
+        unit("systemd/peers.conf").contains(&format!("LoadCredential=peers.key:{PEER_KEY_PATH}\n"))
+    );
     assert!(unit("systemd/peers.conf").contains("\nIPAddressAllow="));
-    let key = fairmesh_agent::key::NODE_KEY;
+    let key = fairmesh_agent::key::NODE_KEY_PATH;
     assert!(unit("systemd/agents.conf").contains(&format!("LoadCredential=node.key:{key}\n")));
     let service = unit("systemd/fairmesh-gateway.service");
     assert!(service.contains("\nIPAddressDeny=any\n"), "no other addresses");
     assert!(service.contains("RestrictAddressFamilies=AF_NETLINK AF_UNIX AF_INET AF_INET6\n"));
-    assert!(unit("openwrt/build.sh").contains(&format!("echo {KEY} > ")));
+    assert!(unit("openwrt/build.sh").contains(&format!("echo {PEER_KEY_PATH} > ")));
     assert!(!service.contains("\nLoadCredential"), "a unit without other gateways needs no key");
 }
 
@@ -274,12 +282,12 @@ fn registered(enabled: u8, check: i32) -> (Vec<Vec<String>>, bool) {
     std::fs::write(&file, uci).unwrap();
     let conf = folder.path().join("run/gateway.toml");
     let script = format!(
-        "say() {{ printf '%s\\037' \"$@\"; echo; }}; \
+        "print() {{ printf '%s\\037' \"$@\"; echo; }}; \
          for call in open_instance set_param close_instance add_reload_trigger; do \
-           eval \"procd_$call() {{ say $call \\\"\\$@\\\"; }}\"; done; \
-         . {functions}; . {init}; prog() {{ say ran \"$@\"; return {check}; }}; \
+           eval \"procd_$call() {{ print $call \\\"\\$@\\\"; }}\"; done; \
+         . {functions}; . {init}; prog() {{ print ran \"$@\"; return {check}; }}; \
          CONF={conf}; write_config() {{ mkdir -p {run}; {convert} > \"$CONF\"; }}; \
-         REAL=$PROG; PROG=prog; service_triggers; start_service; say program $REAL",
+         REAL=$PROG; PROG=prog; service_triggers; start_service; print program $REAL",
         functions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/uci/functions.sh").display(),
         init = packaging("openwrt/files/fairmesh-gateway.init").display(),
         conf = conf.display(),
@@ -341,18 +349,18 @@ fn procd_restarts_the_daemon_without_bound() {
 #[test]
 fn routers_have_a_service_of_their_own() {
     use clap::Parser;
-    use fairmesh_agent::key::NODE_KEY;
+    use fairmesh_agent::key::NODE_KEY_PATH;
     use fairmesh_agent::node::args::{Cli, NodeCommand};
-    use fairmesh_agent::node::config::{PORT, SOCKET, STATE};
+    use fairmesh_agent::node::config::{MESSAGE_PORT, SOCKET_PATH, STATE_FOLDER};
     let read = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
     let unit = read("systemd/fairmesh-node.service");
     let has = |line: &str| assert!(unit.lines().any(|l| l == line), "no line {line}");
-    assert_eq!(Path::new(SOCKET).parent(), Some(Path::new("/run/fairmesh-node")));
+    assert_eq!(Path::new(SOCKET_PATH).parent(), Some(Path::new("/run/fairmesh-node")));
     has("RuntimeDirectory=fairmesh-node");
     has("StateDirectory=fairmesh-node");
-    assert_eq!(STATE, "/var/lib/fairmesh-node");
-    has(&format!("LoadCredential=node.key:{NODE_KEY}"));
-    has(&format!("SocketBindAllow=udp:{PORT}"));
+    assert_eq!(STATE_FOLDER, "/var/lib/fairmesh-node");
+    has(&format!("LoadCredential=node.key:{NODE_KEY_PATH}"));
+    has(&format!("SocketBindAllow=udp:{MESSAGE_PORT}"));
     has("SystemCallFilter=bpf");
     assert!(read("deb/build.sh").contains("fairmesh-gateway-reset fairmesh-node; do"));
     for script in ["deb/prerm", "openwrt/build.sh"] {

@@ -77,7 +77,7 @@ fn signal(child: &Child, signal: nix::sys::signal::Signal) {
 fn mistakes_are_one_line_and_build_nothing() {
     let dir = folder();
     let as_root = nix::unistd::geteuid().is_root();
-    for (args, says) in [
+    for (args, expected) in [
         (&["emulate"][..], "SCENARIO"),
         (&["emulate", "none.toml"], "there is no such file"),
         (&["emulate", "chain.toml", "--congestion", "vegas"], "vegas"),
@@ -92,7 +92,7 @@ fn mistakes_are_one_line_and_build_nothing() {
         assert_eq!(out.status.code(), Some(2), "{args:?}: {message}");
         assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
         let needs_root = message.contains("needs root") && !as_root;
-        assert!(message.contains(says) || needs_root, "{args:?}: {message}");
+        assert!(message.contains(expected) || needs_root, "{args:?}: {message}");
     }
 }
 
@@ -129,7 +129,7 @@ fn a_result_folder_like_that_of_run_with_both_side_by_side() {
     let text = String::from_utf8(out.stdout).unwrap();
     assert!(text.contains("the radio") && text.contains("stood still"), "{text}");
     let page = std::fs::read_to_string(dir.path().join("r/report.html")).unwrap();
-    assert!(page.contains("stood still"), "the report does not tell");
+    assert!(page.contains("stood still"), "the report lacks the stall");
     assert_eq!(e["interfaces"].as_array().unwrap().len(), 2);
     assert_eq!(json["results"][1]["control"], "emulated reno");
     assert!(runs[2]["flows"][0]["goodput_bps"].as_f64().unwrap() > 1e6);

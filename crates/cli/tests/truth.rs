@@ -218,7 +218,7 @@ fn an_unsupported_scenario_is_refused_before_anything_is_built() {
     let bare = scenario("802.11b", "11 Mbit/s", "").replace("[wired]", "[traffic]\nflows = \"up\"");
     let bare = bare.replace("hosts = [\"server\"]\ndelay = \"5 ms\"\n[traffic]\n", "");
     std::fs::write(dir.path().join("bare.toml"), bare).unwrap();
-    for (args, says) in [
+    for (args, expected) in [
         (
             &["truth.toml", "--control", "cna"][..],
             "no router of the emulation runs \"cna\": cna cannot",
@@ -235,6 +235,6 @@ fn an_unsupported_scenario_is_refused_before_anything_is_built() {
         let message = String::from_utf8(out.stderr).unwrap();
         assert_eq!(out.status.code(), Some(2), "{args:?}: {message}");
         assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
-        assert!(message.contains(says), "{args:?}: {message}");
+        assert!(message.contains(expected), "{args:?}: {message}");
     }
 }

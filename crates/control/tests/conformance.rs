@@ -263,7 +263,7 @@ fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), Tes
     for action in actions.iter() {
         prop_assert!(
             explained || matches!(action, Action::Because(_)),
-            "{name} does not say why: {action:?}"
+            "{name} has no reason: {action:?}"
         );
         let class = match *action {
             Action::Because(reason) => {

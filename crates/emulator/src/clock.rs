@@ -11,7 +11,7 @@ use fairmesh_units::{Span, Time};
 use crate::stalls::Stalls;
 
 /// Polling interval of a thread that waits for radio time during a stall, in ns.
-const POLL_INTERVAL: u64 = 200_000;
+const POLL_INTERVAL_NS: u64 = 200_000;
 
 /// Radio time, readable from every thread.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl RadioClock {
         let stalled = self.stalled.load(Ordering::Acquire);
         let reading = at.as_nanos().saturating_add(self.epoch).saturating_add(stalled);
         let monotonic = realtime::now();
-        if reading <= monotonic && self.now() < at { monotonic + POLL_INTERVAL } else { reading }
+        if reading <= monotonic && self.now() < at { monotonic + POLL_INTERVAL_NS } else { reading }
     }
 
     /// Returns the number of stalls after which a kernel timer may have fired spuriously.
@@ -155,6 +155,6 @@ mod tests {
     #[test]
     fn waiting_during_a_stall_does_not_spin() {
         let clock = RadioClock::new(0);
-        assert!(clock.reading(ms(1)) >= realtime::now() + POLL_INTERVAL / 2);
+        assert!(clock.reading(ms(1)) >= realtime::now() + POLL_INTERVAL_NS / 2);
     }
 }

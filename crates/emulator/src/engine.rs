@@ -16,7 +16,7 @@ use crate::traffic::Meter;
 /// Maximum number of frames read from one interface in a row.
 ///
 /// A flood then does not delay events.
-const BATCH: usize = 64;
+const MAX_FRAMES_PER_TURN: usize = 64;
 
 /// Maximum interval between turns of the engine.
 ///
@@ -146,7 +146,7 @@ impl<'a> Engine<'a> {
         while k < held.len() {
             let i = held[k];
             let room = self.switch.has_room(i);
-            if !room || taken == BATCH {
+            if !room || taken == MAX_FRAMES_PER_TURN {
                 more |= room;
                 (k, taken) = (k + 1, 0);
                 continue;
@@ -184,7 +184,7 @@ impl<'a> Engine<'a> {
             // Interfaces of one node are contiguous.
             let first = all[..interface].iter().rposition(|i| i.node != node).map_or(0, |i| i + 1);
             for i in (first..all.len()).take_while(|i| all[*i].node == node) {
-                for _ in 0..BATCH {
+                for _ in 0..MAX_FRAMES_PER_TURN {
                     if !self.switch.has_room(i) {
                         break;
                     }

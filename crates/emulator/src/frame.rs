@@ -5,32 +5,34 @@ use std::fmt;
 use fairmesh_transport::quic::Ecn;
 
 /// Bytes of an Ethernet header, which is not sent on the air: 802.11 has its own.
-pub const HEADER: usize = fairmesh_linux::tap::ETHERNET;
+pub const HEADER_BYTES: usize = fairmesh_linux::tap::ETHERNET_BYTES;
 
 /// A hardware address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Mac(pub [u8; 6]);
 
 /// Prefix of the emulator's addresses: locally administered, then "fm".
-const PREFIX: [u8; 3] = [0x02, 0x66, 0x6d];
+const MAC_PREFIX: [u8; 3] = [0x02, 0x66, 0x6d];
 
 impl Mac {
     /// Returns the address of a node's radio.
     pub const fn radio(node: u16) -> Self {
-        let [a, b, c] = PREFIX;
+        let [a, b, c] = MAC_PREFIX;
         Mac([a, b, c, 0, (node >> 8) as u8, node as u8])
     }
 
     /// Returns the address of one end of a wire.
     pub const fn wire(wire: u16, b_end: bool) -> Self {
-        let [a, b, c] = PREFIX;
+        let [a, b, c] = MAC_PREFIX;
         Mac([a, b, c, 1 + b_end as u8, (wire >> 8) as u8, wire as u8])
     }
 
     /// Returns the node with this radio address.
     pub fn node(self) -> Option<u16> {
         match self.0 {
-            [a, b, c, 0, high, low] if [a, b, c] == PREFIX => Some(u16::from_be_bytes([high, low])),
+            [a, b, c, 0, high, low] if [a, b, c] == MAC_PREFIX => {
+                Some(u16::from_be_bytes([high, low]))
+            }
             _ => None,
         }
     }
@@ -53,14 +55,14 @@ impl fmt::Display for Mac {
 /// `None` if it is not a frame.
 pub fn parse(frame: &[u8]) -> Option<(Mac, u32)> {
     let to: [u8; 6] = frame.get(..6)?.try_into().ok()?;
-    let payload = frame.len().checked_sub(HEADER)?;
+    let payload = frame.len().checked_sub(HEADER_BYTES)?;
     Some((Mac(to), payload as u32))
 }
 
 /// Returns the IPv4 header of a frame, if it has one.
 fn ipv4(frame: &[u8]) -> Option<&[u8]> {
-    let ip = frame.get(HEADER..HEADER + 20)?;
-    (frame[12..HEADER] == [0x08, 0x00] && ip[0] >> 4 == 4).then_some(ip)
+    let ip = frame.get(HEADER_BYTES..HEADER_BYTES + 20)?;
+    (frame[12..HEADER_BYTES] == [0x08, 0x00] && ip[0] >> 4 == 4).then_some(ip)
 }
 
 /// Returns the ECN field of the IPv4 datagram in a frame (RFC 3168 §5).
@@ -83,8 +85,8 @@ pub fn mark(frame: &mut [u8]) {
     let long = u32::from(!sum) + u32::from(!before) + u32::from(after);
     let folded = (long & 0xffff) + (long >> 16);
     let folded = (folded & 0xffff) + (folded >> 16);
-    frame[HEADER + 1] = after as u8;
-    frame[HEADER + 10..HEADER + 12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    frame[HEADER_BYTES + 1] = after as u8;
+    frame[HEADER_BYTES + 10..HEADER_BYTES + 12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
 }
 
 /// Contents of the frames in the engine, by the engine's number.
@@ -160,11 +162,11 @@ mod tests {
         {
             let mut frame = header(tos);
             assert_eq!(ecn(&frame), is);
-            assert!(adds_up(&frame[HEADER..]));
+            assert!(adds_up(&frame[HEADER_BYTES..]));
             mark(&mut frame);
             assert_eq!(ecn(&frame), Ecn::Ce);
-            assert_eq!(frame[HEADER + 1] & 0xfc, tos & 0xfc, "the rest of the byte stays");
-            assert!(adds_up(&frame[HEADER..]), "{tos:#x}");
+            assert_eq!(frame[HEADER_BYTES + 1] & 0xfc, tos & 0xfc, "the rest of the byte stays");
+            assert!(adds_up(&frame[HEADER_BYTES..]), "{tos:#x}");
         }
         let mut other = header(0b10);
         other[12] = 0x86;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fairmesh_engine::record::LatenessRecord;
 use fairmesh_linux::hwsim::{Event, Hwsim, NO_ACK, Radio, ReceivedFrame, SentStatus};
-use fairmesh_linux::realtime::{self, Preferred, Wanted};
+use fairmesh_linux::realtime::{self, Interest, Preferred};
 use fairmesh_medium::{Frame, Kernel, Medium, RateChoice, RateFlags, Reception, Status};
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{NodeId, Span, Time};
@@ -25,11 +25,11 @@ const SURVEY_INTERVAL: Span = Span::from_millis(100);
 /// Noise in surveys, dBm: that of 20 MHz at room temperature.
 const NOISE_DBM: i32 = -95;
 /// Most frames taken from the kernel before due events are processed.
-const BATCH: usize = 64;
+const MAX_FRAMES_PER_TURN: usize = 64;
 /// Longest wait, after which an interrupt is noticed.
-const LONGEST_WAIT: Span = Span::from_millis(200);
+const MAX_WAIT: Span = Span::from_millis(200);
 /// Priority of the thread under `SCHED_FIFO`, as the emulator's.
-const PRIORITY: i32 = 50;
+const THREAD_PRIORITY: i32 = 50;
 
 /// Settings of a medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -171,7 +171,7 @@ pub fn run_medium(
         survey: surveys.iter().all(|s| fs::metadata(s).is_ok()),
     };
     let mut cards = Cards { hwsim: Hwsim::register()?, radios };
-    let preferred = realtime::prefer(PRIORITY);
+    let preferred = realtime::prefer(THREAD_PRIORITY);
     let start = realtime::now();
     ready(&cards.radios, driver);
     let mut run = Run {
@@ -235,8 +235,8 @@ impl Run {
                 self.write_surveys(medium, now);
                 continue;
             }
-            let until = due.min(self.end).min(self.next_survey).min(now + LONGEST_WAIT);
-            let wanted = Wanted { read: true, write: false };
+            let until = due.min(self.end).min(self.next_survey).min(now + MAX_WAIT);
+            let wanted = Interest { read: true, write: false };
             realtime::poll_until(&[(cards.hwsim.as_fd(), wanted)], self.start + until.as_nanos())
                 .map_err(EmulatorError::system("waiting for frames"))?;
         }
@@ -246,7 +246,7 @@ impl Run {
     fn take(&mut self, medium: &mut Medium, cards: &mut Cards) -> Result<bool, EmulatorError> {
         let mut taken = std::mem::take(&mut self.taken);
         let mut more = true;
-        while more && taken.len() < BATCH {
+        while more && taken.len() < MAX_FRAMES_PER_TURN {
             let each = |event: Event<'_>| match event {
                 Event::Frame(f) => taken.push((f.radio, frame_of(&f))),
                 Event::Address(radio, mac) => {

@@ -11,11 +11,11 @@ use fairmesh_units::NodeId;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::EmulatorError;
-use crate::plan::{PREFIX, Plan};
+use crate::plan::{NAMESPACE_PREFIX, Plan};
 use crate::settings::{self, TcpSettings};
 
 /// Directory of the locks of running emulations.
-const LOCKS: &str = "/run/fairmesh-emulator";
+const LOCK_FOLDER: &str = "/run/fairmesh-emulator";
 
 /// Options of the namespaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ impl Network {
     /// Returns an error without the required privileges, or if the kernel refuses an operation.
     pub fn build(plan: Plan, options: &NetworkOptions) -> Result<Self, EmulatorError> {
         let run = run_of(&plan.nodes.first().map_or(String::new(), |n| n.namespace.clone()));
-        let lock_path = PathBuf::from(LOCKS).join(&run);
+        let lock_path = PathBuf::from(LOCK_FOLDER).join(&run);
         let lock = lock(&lock_path).map_err(EmulatorError::system(format!(
             "the lock {} cannot be had",
             lock_path.display()
@@ -190,12 +190,12 @@ impl Drop for Network {
 
 /// The run that a namespace belongs to.
 fn run_of(namespace: &str) -> String {
-    let rest = namespace.strip_prefix(PREFIX).unwrap_or(namespace);
+    let rest = namespace.strip_prefix(NAMESPACE_PREFIX).unwrap_or(namespace);
     rest.split('-').next().unwrap_or(rest).to_owned()
 }
 
 fn lock(path: &PathBuf) -> io::Result<Flock<File>> {
-    fs::create_dir_all(LOCKS)?;
+    fs::create_dir_all(LOCK_FOLDER)?;
     let file = File::options().create(true).truncate(false).write(true).open(path)?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e.into())
 }
@@ -208,8 +208,8 @@ fn lock(path: &PathBuf) -> io::Result<Flock<File>> {
 /// Returns an error if one cannot be removed.
 pub fn clean() -> Result<Vec<String>, EmulatorError> {
     let mut removed = Vec::new();
-    for name in netns::list(PREFIX) {
-        let path = PathBuf::from(LOCKS).join(run_of(&name));
+    for name in netns::list(NAMESPACE_PREFIX) {
+        let path = PathBuf::from(LOCK_FOLDER).join(run_of(&name));
         let Ok(_held) = lock(&path) else { continue };
         netns::remove(&name).map_err(EmulatorError::system(format!("namespace {name}")))?;
         let _ = fs::remove_file(&path);

@@ -15,7 +15,7 @@ use crate::error::EmulatorError;
 use crate::frame::Mac;
 
 /// Prefix of the names of the emulator's namespaces.
-pub(crate) const PREFIX: &str = "fairmesh-";
+pub(crate) const NAMESPACE_PREFIX: &str = "fairmesh-";
 
 /// Largest IP datagram in an unfragmented 802.11 frame.
 ///
@@ -26,10 +26,10 @@ const MAX_DATAGRAM: u32 = 2296;
 ///
 /// From 32 entries on the kernel releases them in batches of 16 (`__ptr_ring_set_size` in
 /// `linux/ptr_ring.h`), so that 0 to 15 of them are missing.
-const MAX_RING: u32 = 31;
+const MAX_RING_PACKETS: u32 = 31;
 
 /// Length of the kernel's queue if the engine implements the node's queue.
-const STAGING: u32 = 1000;
+const KERNEL_QUEUE_PACKETS: u32 = 1000;
 
 /// An interface of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Plan {
                 short = format!("{short}-{i}");
                 taken.insert(short.clone());
             }
-            let namespace = format!("{PREFIX}{run}-{short}");
+            let namespace = format!("{NAMESPACE_PREFIX}{run}-{short}");
             nodes.push(NodePlan { namespace, address: address(i), routes: Vec::new() });
         }
         for (i, routes) in routes(scenario, &interfaces)?.into_iter().enumerate() {
@@ -185,10 +185,10 @@ fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
             let (queue, ahead) = match (&queue.discipline, queue.device) {
                 (DisciplineSpec::DropTail(Limit::Packets(n)), 0) => {
                     // One packet is in service, and one is ready to follow it.
-                    let ring = n.saturating_sub(2).clamp(1, MAX_RING);
+                    let ring = n.saturating_sub(2).clamp(1, MAX_RING_PACKETS);
                     (ring, Some(n.saturating_sub(ring + 1).max(1)))
                 }
-                _ => (STAGING, None),
+                _ => (KERNEL_QUEUE_PACKETS, None),
             };
             let (name, mac) = ("mesh0".to_owned(), Mac::radio(i as u16));
             all.push(InterfacePlan { node: id, name, mac, side: Side::Radio, queue, ahead });
@@ -202,7 +202,7 @@ fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
                         name: format!("wire{own}"),
                         mac: Mac::wire(k as u16, b),
                         side: Side::Wire { wire: k, b },
-                        queue: STAGING,
+                        queue: KERNEL_QUEUE_PACKETS,
                         ahead: None,
                     });
                     own += 1;

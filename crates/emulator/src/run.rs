@@ -28,10 +28,10 @@ const TRAFFIC_PRIORITY: i32 = 10;
 /// Time from the end of the preparations to time zero, in ns.
 ///
 /// The traffic's threads wake up in this time.
-const STARTUP_DELAY: u64 = 200_000_000;
+const STARTUP_DELAY_NS: u64 = 200_000_000;
 
 /// Number of emulations of this process so far, to make names of namespaces unique.
-static RUNS: AtomicU64 = AtomicU64::new(0);
+static RUN_COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Progress of a running emulation.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub fn emulate(
 ) -> Result<Outcome, EmulatorError> {
     check(scenario, options)?;
     let fair = fair_rates(scenario)?;
-    let run = format!("{}.{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+    let run = format!("{}.{}", std::process::id(), RUN_COUNT.fetch_add(1, Ordering::Relaxed));
     let plan = Plan::new(scenario, &run)?;
     // The engine runs in its own thread; this one only checks that it accepts the scenario.
     drop(Switch::new(scenario, &plan, options.seed, options.log)?);
@@ -120,7 +120,7 @@ pub fn emulate(
             };
             let prepared = prepare();
             // Also after a failure: other threads wait for it.
-            let clock = began.get_or_init(|| RadioClock::new(realtime::now() + STARTUP_DELAY));
+            let clock = began.get_or_init(|| RadioClock::new(realtime::now() + STARTUP_DELAY_NS));
             let (switch, waiter, preferred) = prepared?;
             let engine = Engine {
                 switch,

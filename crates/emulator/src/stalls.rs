@@ -15,7 +15,7 @@ const MERGE_INTERVAL: Span = Span::from_millis(1);
 const MAX_TIMEOUT_COST: Span = Span::from_secs(1);
 
 /// Maximum fraction of a valid run's time that stalls may affect.
-pub const BOUND: f64 = 0.1;
+pub const MAX_STALLED_FRACTION: f64 = 0.1;
 
 /// Stalls of radio time.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ impl Stalls {
             long_from_s: self.long_from.as_secs_f64(),
             felt,
             bent: part(bent).min(1.0),
-            bent_bound: BOUND,
+            bent_bound: MAX_STALLED_FRACTION,
         }
     }
 }
@@ -127,13 +127,19 @@ mod tests {
         assert!(once.long == 1 && (once.bent - 1.3 / 60.3).abs() < 1e-12, "{once:?}");
         // No timer fired: only the length counts.
         let unfelt = summary_of(&[(1_000_000, 300_000)], 4, Some(0));
-        assert!((unfelt.long, unfelt.felt) == (1, 0) && unfelt.bent < BOUND, "{unfelt:?}");
-        assert!(summary_of(&[(1_000_000, 300_000)], 4, Some(1)).bent > BOUND);
-        assert!(once.bent < BOUND && after(&[(5_000_000, 300_000)], 4).bent > BOUND);
+        assert!(
+            (unfelt.long, unfelt.felt) == (1, 0) && unfelt.bent < MAX_STALLED_FRACTION,
+            "{unfelt:?}"
+        );
+        assert!(summary_of(&[(1_000_000, 300_000)], 4, Some(1)).bent > MAX_STALLED_FRACTION);
+        assert!(
+            once.bent < MAX_STALLED_FRACTION
+                && after(&[(5_000_000, 300_000)], 4).bent > MAX_STALLED_FRACTION
+        );
         let often: Vec<_> = (1..=10).map(|i| (i * 5_000_000, 300_000)).collect();
-        assert!(after(&often, 60).bent > BOUND);
+        assert!(after(&often, 60).bent > MAX_STALLED_FRACTION);
         // The same total in short stalls is valid: 3 s in stalls of 10 ms.
         let small: Vec<_> = (1..=300).map(|i| (i * 150_000, 10_000)).collect();
-        assert!(after(&small, 60).bent < BOUND);
+        assert!(after(&small, 60).bent < MAX_STALLED_FRACTION);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fairmesh_engine::measures::Delays;
 use fairmesh_linux::netns::Namespace;
-use fairmesh_linux::realtime::{self, Wanted};
+use fairmesh_linux::realtime::{self, Interest};
 use fairmesh_linux::tcp;
 use fairmesh_scenario::Flow;
 use fairmesh_transport::traffic::{Action, FlowEnd, Side, Source, TrafficSpec};
@@ -186,7 +186,7 @@ impl<'j> State<'j> {
                 continue;
             }
             let until = self.source.next_deadline().min(now + POLL_INTERVAL);
-            let wanted = Wanted { read: true, write: false };
+            let wanted = Interest { read: true, write: false };
             realtime::poll_until(&[(receiver.as_fd(), wanted)], self.job.clock.reading(until))?;
             while let Ok(n) = receiver.recv(&mut buffer) {
                 self.received(&buffer[..n]);
@@ -253,12 +253,12 @@ impl<'j> State<'j> {
                 }
             }
             let until = self.source.next_deadline().min(retry).min(now + POLL_INTERVAL);
-            let mut files = vec![(listener.as_fd(), Wanted { read: true, write: false })];
+            let mut files = vec![(listener.as_fd(), Interest { read: true, write: false })];
             let mut polled = Vec::with_capacity(2);
             for (e, end) in ends.iter().enumerate() {
                 if let Some(stream) = end {
                     let write = self.pending[e] > 0 || (closing && e == self.client);
-                    files.push((stream.as_fd(), Wanted { read: true, write }));
+                    files.push((stream.as_fd(), Interest { read: true, write }));
                     polled.push(e);
                 }
             }

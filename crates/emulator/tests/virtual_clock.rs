@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use fairmesh_emulator::frame::{HEADER, Mac};
+use fairmesh_emulator::frame::{HEADER_BYTES, Mac};
 use fairmesh_emulator::plan::{Plan, Side};
 use fairmesh_emulator::switch::{Switch, replay};
 use fairmesh_engine::{RunOptions, run};
@@ -43,10 +43,10 @@ fn endpoints(scenario: &Scenario, seed: u64) -> Vec<Endpoint> {
 
 /// Returns a frame for the next hop of a flow's packet, with its number and place as content.
 fn frame(to: NodeId, flow: usize, place: usize, datagram: u32) -> Vec<u8> {
-    let mut f = vec![0; HEADER + 28 + datagram as usize];
+    let mut f = vec![0; HEADER_BYTES + 28 + datagram as usize];
     f[..6].copy_from_slice(&Mac::radio(to.0 as u16).0);
-    f[HEADER] = flow as u8;
-    f[HEADER + 1] = place as u8;
+    f[HEADER_BYTES] = flow as u8;
+    f[HEADER_BYTES + 1] = place as u8;
     f
 }
 
@@ -84,7 +84,8 @@ fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
         if radio <= next {
             switch.step(|_, at, content| arrived.push_back((at, content.to_vec())));
             while let Some((at, content)) = arrived.pop_front() {
-                let (flow, place) = (content[HEADER] as usize, content[HEADER + 1] as usize);
+                let (flow, place) =
+                    (content[HEADER_BYTES] as usize, content[HEADER_BYTES + 1] as usize);
                 let t = &mut endpoints[flow];
                 if place + 1 == t.path.len() {
                     t.delivered.0 += u64::from(t.datagram);
@@ -175,7 +176,7 @@ fn packets_marked_by_a_queue_are_marked_in_the_header() {
         let plan = Plan::new(&scenario, "test").unwrap();
         let mut switch = Switch::new(&scenario, &plan, 1, false).unwrap();
         let from = plan.interfaces.iter().position(|i| i.node == NodeId(1)).unwrap();
-        let mut content = vec![0; HEADER + 1000];
+        let mut content = vec![0; HEADER_BYTES + 1000];
         content[..6].copy_from_slice(&Mac::radio(0).0);
         content[12..16].copy_from_slice(&[0x08, 0x00, 0x45, ecn]);
         let (mut all, mut ce) = (0, 0);
@@ -184,8 +185,8 @@ fn packets_marked_by_a_queue_are_marked_in_the_header() {
             while switch.next_deadline() <= at {
                 switch.step(|_, _, arrived| {
                     all += 1;
-                    ce += u32::from(arrived[HEADER + 1] == 0b11);
-                    assert!(arrived[HEADER + 1] == 0b11 || arrived[..] == content[..]);
+                    ce += u32::from(arrived[HEADER_BYTES + 1] == 0b11);
+                    assert!(arrived[HEADER_BYTES + 1] == 0b11 || arrived[..] == content[..]);
                 });
             }
             switch.accept(at, from, &content);

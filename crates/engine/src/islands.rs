@@ -166,7 +166,7 @@ pub fn islands(scenario: &Scenario) -> Islands {
     let sets = Sets((0..members).collect());
     let mut finder = Finder { scenario, sets, touching: BTreeMap::new(), served: BTreeMap::new() };
     let name = |n: NodeId| nodes[n.index()].name.clone();
-    for h in scenario.hearing().iter().chain(scenario.leaks()) {
+    for h in scenario.sensed_pairs().iter().chain(scenario.leaks()) {
         let air = || IslandLink::Air { from: name(NodeId(h.from)), to: name(NodeId(h.to)) };
         finder.join(&[h.from as usize, h.to as usize], air);
     }
@@ -176,8 +176,8 @@ pub fn islands(scenario: &Scenario) -> Islands {
         }
     }
     for interferer in scenario.interferers() {
-        let heard: Vec<usize> = interferer.sensed_by.iter().map(|h| h.0.index()).collect();
-        finder.join(&heard, || IslandLink::Interferer(interferer.name.clone()));
+        let sensing: Vec<usize> = interferer.sensed_by.iter().map(|h| h.0.index()).collect();
+        finder.join(&sensing, || IslandLink::Interferer(interferer.name.clone()));
     }
     for (i, wire) in scenario.wires().iter().enumerate() {
         for end in [wire.a, wire.b] {

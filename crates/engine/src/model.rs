@@ -36,14 +36,14 @@ pub struct CapacityModel<'a> {
     /// Access with or without RTS, as the scenario uses it for full-sized packets.
     pub access: Access,
     /// By flow.
-    ways: Vec<Way>,
+    paths: Vec<FlowPath>,
     /// By flow: its weight, or an equal part of its subscriber's.
     weights: Vec<f64>,
 }
 
 /// Links and wires that a flow crosses.
 #[derive(Clone, Debug, Default)]
-struct Way {
+struct FlowPath {
     /// The wireless nodes on its path.
     path: Vec<NodeId>,
     /// The wires on its path, those between two wireless nodes among them.
@@ -54,11 +54,11 @@ struct Way {
     dead: bool,
 }
 
-impl Way {
+impl FlowPath {
     fn new(scenario: &Scenario, flow: &Flow) -> Self {
         let t = traffic(flow, 0);
         let bits = |psdu: u32| f64::from(psdu - DATA_OVERHEAD) / f64::from(t.payload);
-        let mut way = Way::default();
+        let mut way = FlowPath::default();
         // True if a wire was crossed since the last wireless node.
         let mut wired = false;
         for (i, &node) in flow.path.iter().enumerate() {
@@ -105,7 +105,7 @@ impl<'a> CapacityModel<'a> {
     pub fn new(scenario: &'a Scenario) -> Self {
         let nodes = scenario.nodes().len();
         let (mut decodes, mut senses) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
-        for h in scenario.hearing() {
+        for h in scenario.sensed_pairs() {
             senses[h.to as usize].push(NodeId(h.from));
         }
         let mut links = Vec::with_capacity(scenario.links().len());
@@ -129,10 +129,11 @@ impl<'a> CapacityModel<'a> {
                 |from, to| links.iter().any(|l| (l.from, l.to) == (from, to) && !carries(l, psdu));
             path.windows(2).any(|hop| crosses(hop[0], hop[1]))
         };
-        let mut ways: Vec<Way> = scenario.flows().iter().map(|f| Way::new(scenario, f)).collect();
+        let mut paths: Vec<FlowPath> =
+            scenario.flows().iter().map(|f| FlowPath::new(scenario, f)).collect();
         if links.iter().any(|l| l.delivery < 1.0) {
             let llc = scenario.mac().llc_bytes;
-            for (way, flow) in ways.iter_mut().zip(scenario.flows()) {
+            for (way, flow) in paths.iter_mut().zip(scenario.flows()) {
                 way.dead = way.on_air && dead(&way.path, traffic(flow, llc).psdu);
             }
         }
@@ -141,7 +142,7 @@ impl<'a> CapacityModel<'a> {
             let many = subscriber.flows().count() as f64;
             subscriber.flows().for_each(|f| weights[f] = subscriber.weight / many);
         }
-        CapacityModel { scenario, decodes, senses, links, access, ways, weights }
+        CapacityModel { scenario, decodes, senses, links, access, paths, weights }
     }
 
     /// Returns the PHY and access of each station if radios differ in them.
@@ -161,20 +162,20 @@ impl<'a> CapacityModel<'a> {
 
     /// Returns the flows among `wanted` that use the air, as indices into the scenario's flows.
     pub fn on_air(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
-        (0..self.ways.len()).filter(|&i| wanted(i) && self.ways[i].on_air).collect()
+        (0..self.paths.len()).filter(|&i| wanted(i) && self.paths[i].on_air).collect()
     }
 
     /// Returns true if no packet of a flow arrives; it takes no part in the division of the air.
     pub fn dead(&self, i: usize) -> bool {
-        self.ways[i].dead
+        self.paths[i].dead
     }
 
     /// Returns a flow's description for the models.
     pub fn flow(&self, i: usize) -> FlowSpec<'_> {
         let flow = &self.scenario.flows()[i];
         FlowSpec {
-            path: &self.ways[i].path,
-            wires: &self.ways[i].wires,
+            path: &self.paths[i].path,
+            wires: &self.paths[i].wires,
             traffic: traffic(flow, self.scenario.mac().llc_bytes),
             demand: Demand { weight: self.weights[i], ..demand(flow) },
         }

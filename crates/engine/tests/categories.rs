@@ -49,14 +49,14 @@ fn chain(queue: &str, access: &str) -> String {
 
 /// Data frames by flow and user priority; responses by priority.
 #[derive(Default)]
-struct Seen {
+struct FrameCounts {
     data: BTreeMap<(u32, u8), u64>,
     responses: BTreeMap<u8, u64>,
     /// Flow of each A-MPDU's first MPDU, and true if another priority followed.
     aggregate: (u32, u8),
 }
 
-impl Observer for Seen {
+impl Observer for FrameCounts {
     fn frame(&mut self, f: &AirFrame) {
         if f.kind == FrameKind::BlockAck {
             *self.responses.entry(f.priority).or_default() += 1;
@@ -79,7 +79,8 @@ impl Observer for Seen {
 fn packets_keep_their_category_over_all_hops_and_back() {
     for queue in ["200", "{ kind = \"fq_codel\" }", "{ kind = \"mac80211\", device = 8 }"] {
         let scenario = read(&chain(queue, "video"));
-        let (r, seen) = run_observed(&scenario, &RunOptions::default(), Seen::default()).unwrap();
+        let (r, seen) =
+            run_observed(&scenario, &RunOptions::default(), FrameCounts::default()).unwrap();
         let number = |name: &str| scenario.flows().iter().position(|f| f.name == name).unwrap();
         for (&(flow, priority), &frames) in &seen.data {
             let expected = match flow as usize {

@@ -7,8 +7,8 @@ use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_phy::{Compatibility, Phy, Preamble, Rate};
 use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Time};
 use fairmesh_wifi::{
-    Access as Category, Adaptation, Air, Hearing, LinkId, MacConfig, Outgoing, Reception,
-    SendReport, Setup, Upper,
+    Access as Category, Adaptation, Air, LinkId, MacConfig, Outgoing, Reception, SendReport,
+    SensedPair, Setup, Upper,
 };
 
 /// Upper layer in which all stations except the first are saturated.
@@ -54,17 +54,17 @@ impl Cell {
             edca: None,
         };
         let names: Vec<String> = (0..=self.stations).map(|i| i.to_string()).collect();
-        let mut hearing = Vec::new();
+        let mut sensed_pairs = Vec::new();
         for from in 0..=self.stations {
             for to in (0..=self.stations).filter(|&to| to != from) {
                 let power = Power::from_dbm(-60.0);
-                hearing.push(Hearing { from, to, power, decodes: true, delay: Span::ZERO });
+                sensed_pairs.push(SensedPair { from, to, power, decodes: true, delay: Span::ZERO });
             }
         }
         let mut air = Air::new(Setup {
             names: &names,
             mac: &mac,
-            hearing: &hearing,
+            sensed_pairs: &sensed_pairs,
             leaks: &[],
             rates: &[],
             errors: vec![],

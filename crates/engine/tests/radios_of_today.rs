@@ -7,8 +7,8 @@ use fairmesh_phy::mcs::{Generation, Mode};
 use fairmesh_phy::{Band, Modern, Phy, Rate};
 use fairmesh_units::{Decibel, NodeId, Power, Span, Time};
 use fairmesh_wifi::{
-    Access as Category, Adaptation, Air, Batch, Hearing, LinkId, MacConfig, Outgoing, Reception,
-    SendReport, Setup, Upper,
+    Access as Category, Adaptation, Air, Batch, LinkId, MacConfig, Outgoing, Reception, SendReport,
+    SensedPair, Setup, Upper,
 };
 
 /// IP bytes of every packet: 1470 of UDP payload.
@@ -100,7 +100,7 @@ impl Link {
             txop: Span::ZERO,
             edca: None,
         };
-        let pair = |from, to| Hearing {
+        let pair = |from, to| SensedPair {
             from,
             to,
             power: Power::from_dbm(-60.0),
@@ -110,7 +110,7 @@ impl Link {
         let mut air = Air::new(Setup {
             names: &["a".to_owned(), "b".to_owned()],
             mac: &mac,
-            hearing: &[pair(0, 1), pair(1, 0)],
+            sensed_pairs: &[pair(0, 1), pair(1, 0)],
             leaks: &[],
             rates: &[],
             errors: vec![],

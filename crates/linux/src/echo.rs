@@ -19,12 +19,12 @@ use crate::error::Error;
 /// Data of a request, bytes, as `ping` sends.
 pub const DATA_BYTES: usize = 56;
 
-const HEADER: usize = 8;
-const ANSWER_V4: u8 = 0;
+const HEADER_BYTES: usize = 8;
+const REPLY_V4: u8 = 0;
 const REQUEST_V6: u8 = 128;
-const ANSWER_V6: u8 = 129;
+const REPLY_V6: u8 = 129;
 /// Replies that are read in one call; others wait in the socket.
-const MAX_READ: usize = 64;
+const MAX_REPLIES_PER_CALL: usize = 64;
 
 /// A reply to an echo request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ pub struct EchoReply {
 impl EchoReply {
     /// Reads an ICMP message of a socket; `None` unless it is a reply to this identifier.
     pub fn read(from: IpAddr, message: &[u8], identifier: u16) -> Option<EchoReply> {
-        let kind = if from.is_ipv4() { ANSWER_V4 } else { ANSWER_V6 };
+        let kind = if from.is_ipv4() { REPLY_V4 } else { REPLY_V6 };
         let (&[k, 0, _, _, i0, i1, s0, s1], data) = message.split_first_chunk()? else {
             return None;
         };
@@ -62,7 +62,7 @@ fn without_header(packet: &[u8]) -> Option<&[u8]> {
 fn request(v4: bool, identifier: u16, sequence: u16, nonce: u64) -> Vec<u8> {
     let mut data = [0; DATA_BYTES];
     data[..8].copy_from_slice(&nonce.to_be_bytes());
-    let mut out = Vec::with_capacity(HEADER + DATA_BYTES);
+    let mut out = Vec::with_capacity(HEADER_BYTES + DATA_BYTES);
     if v4 {
         let echo = IcmpEchoHeader { id: identifier, seq: sequence };
         let header = Icmpv4Header::with_checksum(Icmpv4Type::EchoRequest(echo), &data);
@@ -100,10 +100,10 @@ impl Echo {
         };
         let failed = || Error::io(format!("sending echo requests over {interface}"));
         // Only replies: bits of the types that are rejected (icmp(7), RFC 3542 §3.2).
-        filter(&v4, libc::IPPROTO_RAW, 1, &(!(1u32 << ANSWER_V4))).map_err(failed())?;
+        filter(&v4, libc::IPPROTO_RAW, 1, &(!(1u32 << REPLY_V4))).map_err(failed())?;
         if let Some(v6) = &v6 {
             let mut kept_back = [u32::MAX; 8];
-            kept_back[usize::from(ANSWER_V6) / 32] &= !(1 << (ANSWER_V6 % 32));
+            kept_back[usize::from(REPLY_V6) / 32] &= !(1 << (REPLY_V6 % 32));
             filter(v6, libc::IPPROTO_ICMPV6, 1, &kept_back).map_err(failed())?;
         }
         Ok(Echo { v4, v6, identifier })
@@ -153,7 +153,7 @@ impl Echo {
     pub fn read(&self, mut take: impl FnMut(EchoReply)) -> Result<(), Error> {
         let mut buffer = [0; 256];
         for socket in self.sockets() {
-            for _ in 0..MAX_READ {
+            for _ in 0..MAX_REPLIES_PER_CALL {
                 match recvfrom::<SockaddrStorage>(socket.as_raw_fd(), &mut buffer) {
                     Ok((length, from)) => {
                         let message = &buffer[..length];
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_request_follows_the_rfcs_and_only_its_reply_is_read() {
         let v4 = request(true, 0x1234, 7, 99);
-        assert_eq!((v4.len(), v4[0], v4[1]), (HEADER + DATA_BYTES, 8, 0));
+        assert_eq!((v4.len(), v4[0], v4[1]), (HEADER_BYTES + DATA_BYTES, 8, 0));
         // The sum of a message with its checksum is all ones (RFC 1071).
         let sum: u32 = v4.chunks(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);

@@ -41,8 +41,8 @@ pub use ipnet::IpNet;
 pub use mac::MacAddr;
 pub use shaper::{
     AirtimeSample, AirtimeShares, Bypass, ClassCounters, ClassId, Classifier, Deviation, Direction,
-    EdtShaper, FREE_PRIORITY, Features, GatewayShaper, HtbShaper, Installed, Interface,
-    InterfaceCounters, Layout, LayoutError, LeafChoice, LeafKind, LocalPlace, LocalShaper,
-    NextHopShaper, RateChange, Relaid, Removed, SentCounters, Shaper, ShaperChoice, ShaperKind,
-    Side, Slot, Subscriber, Verification,
+    EdtShaper, Features, GatewayShaper, HtbShaper, Installed, Interface, InterfaceCounters, Layout,
+    LayoutError, LeafChoice, LeafKind, LocalPlace, LocalShaper, NextHopShaper, RateChange,
+    RelayoutResult, Removed, SentCounters, Shaper, ShaperChoice, ShaperKind, Side, Slot,
+    Subscriber, UNLIMITED_PRIORITY, Verification,
 };

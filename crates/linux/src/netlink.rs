@@ -18,7 +18,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use crate::error::Error;
 
 /// Bytes of a message header (`struct nlmsghdr`).
-pub const HEADER: usize = 16;
+pub const HEADER_BYTES: usize = 16;
 /// Most bytes of one send. The kernel copies them into one buffer.
 const MAX_CHUNK: usize = 32 * 1024;
 /// Most messages of one send.
@@ -70,7 +70,7 @@ impl Batch {
     pub fn push(&mut self, kind: u16, flags: u16, body: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         self.starts.push(start);
-        self.bytes.resize(start + HEADER, 0);
+        self.bytes.resize(start + HEADER_BYTES, 0);
         body(&mut self.bytes);
         let mut header = NetlinkHeader::default();
         header.length = (self.bytes.len() - start) as u32;
@@ -521,7 +521,7 @@ fn refusal(message: &NetlinkBuffer<&[u8]>) -> Option<(io::Error, Option<String>)
             Some(length) if message.flags() & NLM_F_CAPPED == 0 => {
                 u32::from_ne_bytes(length.try_into().unwrap_or_default()) as usize
             }
-            _ => HEADER,
+            _ => HEADER_BYTES,
         };
         let attributes = payload.get(4 + echoed.next_multiple_of(4)..).unwrap_or_default();
         words = crate::tc::attributes(attributes)

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// Folder in which iproute2 keeps named namespaces.
-const FOLDER: &str = "/run/netns";
+const NETNS_FOLDER: &str = "/run/netns";
 
 /// A named network namespace. Dropping this value does not remove it.
 #[derive(Debug)]
@@ -99,12 +99,12 @@ impl Namespace {
 }
 
 fn path(name: &str) -> PathBuf {
-    Path::new(FOLDER).join(name)
+    Path::new(NETNS_FOLDER).join(name)
 }
 
 /// Returns the names of the namespaces that begin with `prefix`, sorted.
 pub fn list(prefix: &str) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(NETNS_FOLDER) else { return Vec::new() };
     let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|n| n.starts_with(prefix)).collect();
     names.sort();

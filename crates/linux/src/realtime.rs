@@ -152,9 +152,9 @@ pub fn sleep_until(until: u64) {
 ///
 /// # Errors
 /// Returns the kernel's error.
-pub fn poll_until(files: &[(BorrowedFd<'_>, Wanted)], until: u64) -> io::Result<Vec<Wanted>> {
+pub fn poll_until(files: &[(BorrowedFd<'_>, Interest)], until: u64) -> io::Result<Vec<Interest>> {
     use nix::poll::{PollFd, PollFlags, ppoll};
-    let flags = |w: &Wanted| {
+    let flags = |w: &Interest| {
         let mut f = PollFlags::empty();
         f.set(PollFlags::POLLIN, w.read);
         f.set(PollFlags::POLLOUT, w.write);
@@ -171,7 +171,7 @@ pub fn poll_until(files: &[(BorrowedFd<'_>, Wanted)], until: u64) -> io::Result<
         let f = p.revents().unwrap_or(PollFlags::empty());
         // An error or hang-up is reported when the file is next used.
         let broken = f.intersects(PollFlags::POLLERR | PollFlags::POLLHUP);
-        Wanted {
+        Interest {
             read: f.contains(PollFlags::POLLIN) || broken,
             write: f.contains(PollFlags::POLLOUT) || broken,
         }
@@ -181,7 +181,7 @@ pub fn poll_until(files: &[(BorrowedFd<'_>, Wanted)], until: u64) -> io::Result<
 
 /// Events to wait for on a file, or its readiness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Interest {
     /// Bytes, connections or the end can be read.
     pub read: bool,
     /// Bytes can be written.

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use crate::netns::Namespace;
 
 /// Bytes of an Ethernet header.
-pub const ETHERNET: usize = 14;
+pub const ETHERNET_BYTES: usize = 14;
 
 /// A TAP device. It exists as long as this value.
 ///

@@ -63,7 +63,7 @@ fn local_traffic_has_a_limit_and_forwarded_traffic_has_none() {
     send(&path, &mut shaper, &own, 1);
     assert_eq!(send(&path, &mut shaper, &own, 20), 20, "sent here");
     assert_eq!(send(&path, &mut shaper, &other, 20), 0, "sent elsewhere");
-    setsockopt(&own, sockopt::Priority, &(FREE_PRIORITY as i32)).unwrap();
+    setsockopt(&own, sockopt::Priority, &(UNLIMITED_PRIORITY as i32)).unwrap();
     assert_eq!(send(&path, &mut shaper, &own, 20), 0, "without limit by request");
     setsockopt(&own, sockopt::Priority, &0).unwrap();
     let babel = path.gateway.udp("10.1.0.1:6696");

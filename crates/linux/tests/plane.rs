@@ -189,7 +189,7 @@ fn foreign_objects_are_refused_and_stay() {
             (g.sh("tc qdisc show"), g.sh("tc class show dev wan0"), g.sh("nft list ruleset"));
         let l = layout.clone();
         let error = path.call(&mut plane, move |p| p.install(&l).unwrap_err()).to_string();
-        assert!(error.contains(want), "{error} should say {want}");
+        assert!(error.contains(want), "{error} should contain {want}");
         let l = layout.clone();
         path.call(&mut plane, move |p| p.remove(&l).unwrap());
         let after =

@@ -206,7 +206,7 @@ fn an_aggregate_is_shared_by_weight() {
     }
     for [a, b, c, d] in PLACES {
         let mut subscribers = [a, b, c, d].map(subscriber).to_vec();
-        subscribers[2].turn = 3 * Subscriber::TURN;
+        subscribers[2].turn = 3 * Subscriber::QUANTUM;
         let mut g = Bench::new(subscribers);
         // The last one has its own limit below its share.
         g.set(vec![
@@ -303,7 +303,7 @@ fn relayouts_under_load_lose_nothing() {
     let sinks = [1, 2].map(|c| receive(g.path.mesh.udp(v4(c, 7000))));
     g.set((1..=50).map(|c| change(c, Direction::Down, Some(8_000_000))).collect());
     let source = pace(g.path.wired.udp(host()), vec![v4(1, 7000), v4(2, 7000)], 500, 1500);
-    let mut total = Relaid::default();
+    let mut total = RelayoutResult::default();
     for round in 0..50u16 {
         let mut layout = g.layout.clone();
         // One stays; the address of another moves to another class each time; others are added and
@@ -313,7 +313,7 @@ fn relayouts_under_load_lose_nothing() {
         people.push(Subscriber::new(moved, [net("10.2.0.2/32"), net("fd02::2/128")]));
         people.extend((200..220).map(|c| subscriber(c + round * 7)));
         people.push(Subscriber::new(60, [net(&format!("10.99.0.0/{}", 16 + round % 8))]));
-        people[0].turn = Subscriber::TURN * (1 + u32::from(round % 5));
+        people[0].turn = Subscriber::QUANTUM * (1 + u32::from(round % 5));
         layout.subscribers = people;
         g.layout = layout.clone();
         let relaid = g.call(move |p| p.relayout(&layout).unwrap());

@@ -10,7 +10,7 @@ use fairmesh_units::{BitRate, Bytes, Span, Stream, Time};
 use crate::cobalt::{Cobalt, HeadAction};
 use crate::codel::Entry;
 use crate::flow_queues::mix;
-use crate::{Backlog, DropCause, Item, Late, Queue, Verdict};
+use crate::{Backlog, DeferredVerdict, DropCause, Item, Queue, Verdict};
 
 const NIL: u32 = u32::MAX;
 /// Number of queues in a set of the hash.
@@ -108,7 +108,7 @@ pub struct Cake {
     next: Time,
     salt: Option<u64>,
     drawn: u64,
-    late: VecDeque<Late>,
+    deferred: VecDeque<DeferredVerdict>,
 }
 
 impl Cake {
@@ -142,7 +142,7 @@ impl Cake {
             next: Time::ZERO,
             salt: None,
             drawn: 0,
-            late: VecDeque::new(),
+            deferred: VecDeque::new(),
             spec,
         }
     }
@@ -252,7 +252,7 @@ impl Cake {
         let Some(f) = listed.max_by_key(|&f| self.flows[f as usize].bytes) else { return };
         self.flows[f as usize].cobalt.full(now, self.times.0);
         if let Some(entry) = self.take_first(f) {
-            self.late.push_back(Late::Dropped(entry.item, DropCause::Full));
+            self.deferred.push_back(DeferredVerdict::Dropped(entry.item, DropCause::Full));
         }
     }
 
@@ -267,10 +267,11 @@ impl Cake {
             let waited = now.since(entry.since);
             match flow.cobalt.decide(now, waited, times, entry.item.ect, chance) {
                 HeadAction::Drop if !flow.ring.is_empty() => {
-                    self.late.push_back(Late::Dropped(entry.item, DropCause::Waited));
+                    self.deferred
+                        .push_back(DeferredVerdict::Dropped(entry.item, DropCause::Waited));
                     continue;
                 }
-                HeadAction::Mark => self.late.push_back(Late::Marked(entry.item)),
+                HeadAction::Mark => self.deferred.push_back(DeferredVerdict::Marked(entry.item)),
                 HeadAction::Drop | HeadAction::Pass => {}
             }
             return Some(entry.item);
@@ -286,7 +287,7 @@ impl Cake {
 impl Queue for Cake {
     /// Accepts every packet.
     ///
-    /// Packets dropped because of the limit are returned by [`Queue::late`].
+    /// Packets dropped because of the limit are returned by [`Queue::deferred_verdict`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         let f = self.place(item.flow, rng);
         let flow = &mut self.flows[f as usize];
@@ -362,7 +363,7 @@ impl Queue for Cake {
         self.backlog
     }
 
-    fn late(&mut self) -> Option<Late> {
-        self.late.pop_front()
+    fn deferred_verdict(&mut self) -> Option<DeferredVerdict> {
+        self.deferred.pop_front()
     }
 }

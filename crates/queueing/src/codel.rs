@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fairmesh_units::{Span, Stream, Time};
 
-use crate::{Backlog, DropCause, Item, Late, Limit, Queue, Verdict};
+use crate::{Backlog, DeferredVerdict, DropCause, Item, Limit, Queue, Verdict};
 
 /// The control law's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,13 +103,13 @@ impl Control {
         now >= self.first_above
     }
 
-    /// Returns the next packet; dropped and marked packets go to `late`. RFC 8289 §5.6
+    /// Returns the next packet; dropped and marked packets go to `deferred`. RFC 8289 §5.6
     pub fn dequeue(
         &mut self,
         now: Time,
         spec: &CodelSpec,
         queue: &mut impl Source,
-        late: &mut VecDeque<Late>,
+        deferred: &mut VecDeque<DeferredVerdict>,
     ) -> Option<Item> {
         let mut taken = queue.take();
         let mut ok = self.ok_to_drop(now, taken, queue.bytes(), spec);
@@ -126,7 +126,7 @@ impl Control {
                     self.drop_next = control_law(self.drop_next, spec.interval, self.count);
                     break;
                 }
-                late.push_back(Late::Dropped(entry.item, DropCause::Waited));
+                deferred.push_back(DeferredVerdict::Dropped(entry.item, DropCause::Waited));
                 taken = queue.take();
                 ok = self.ok_to_drop(now, taken, queue.bytes(), spec);
                 if ok {
@@ -139,7 +139,7 @@ impl Control {
             if spec.ecn && entry.item.ect {
                 marked = true;
             } else {
-                late.push_back(Late::Dropped(entry.item, DropCause::Waited));
+                deferred.push_back(DeferredVerdict::Dropped(entry.item, DropCause::Waited));
                 taken = queue.take();
                 self.ok_to_drop(now, taken, queue.bytes(), spec);
             }
@@ -155,7 +155,7 @@ impl Control {
         let above = spec.ce_threshold.is_some_and(|most| now.since(entry.since) > most);
         let shallow = above && (entry.item.ect1 || !spec.ce_ect1);
         if entry.item.ect && (marked || shallow) {
-            late.push_back(Late::Marked(entry.item));
+            deferred.push_back(DeferredVerdict::Marked(entry.item));
         }
         Some(entry.item)
     }
@@ -168,7 +168,7 @@ pub struct Codel {
     spec: CodelSpec,
     fifo: Fifo,
     control: Control,
-    late: VecDeque<Late>,
+    deferred: VecDeque<DeferredVerdict>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -196,8 +196,8 @@ impl Source for Fifo {
 
 impl Codel {
     pub(crate) fn new(limit: Limit, spec: CodelSpec) -> Self {
-        let late = VecDeque::new();
-        Codel { limit, spec, fifo: Fifo::default(), control: Control::default(), late }
+        let deferred = VecDeque::new();
+        Codel { limit, spec, fifo: Fifo::default(), control: Control::default(), deferred }
     }
 
     pub(crate) fn pop(&mut self) -> Option<Item> {
@@ -216,7 +216,7 @@ impl Queue for Codel {
     }
 
     fn dequeue(&mut self, now: Time) -> Option<Item> {
-        self.control.dequeue(now, &self.spec, &mut self.fifo, &mut self.late)
+        self.control.dequeue(now, &self.spec, &mut self.fifo, &mut self.deferred)
     }
 
     fn next_ready(&self, now: Time) -> Time {
@@ -227,8 +227,8 @@ impl Queue for Codel {
         Backlog { packets: self.fifo.ring.len() as u32, bytes: self.fifo.bytes }
     }
 
-    fn late(&mut self) -> Option<Late> {
-        self.late.pop_front()
+    fn deferred_verdict(&mut self) -> Option<DeferredVerdict> {
+        self.deferred.pop_front()
     }
 }
 
@@ -266,14 +266,14 @@ mod tests {
         for t in 1..600 {
             q.enqueue(ms(t), item(50 + t as u32), Backlog::NONE, &mut rng);
             let out = q.dequeue(ms(t)).unwrap();
-            while let Some(late) = q.late() {
+            while let Some(late) = q.deferred_verdict() {
                 match late {
-                    Late::Dropped(..) => {
+                    DeferredVerdict::Dropped(..) => {
                         drops.push(t as f64);
                         // Keeps the queue standing.
                         q.enqueue(ms(t), item(0), Backlog::NONE, &mut rng);
                     }
-                    Late::Marked(marked) => {
+                    DeferredVerdict::Marked(marked) => {
                         assert_eq!(marked, out);
                         marks.push(t as f64);
                     }
@@ -325,7 +325,7 @@ mod tests {
             q.enqueue(ms(1000 * t), item(2), Backlog::NONE, &mut rng);
             assert!(q.dequeue(ms(1000 * t + 500)).is_some());
             assert!(q.dequeue(ms(1000 * t + 999)).is_some());
-            assert_eq!(q.late(), None);
+            assert_eq!(q.deferred_verdict(), None);
         }
         // Many packets that wait 4 ms.
         for t in 0..4 {
@@ -334,7 +334,7 @@ mod tests {
         for t in 60_004..61_000 {
             q.enqueue(ms(t), item(3), Backlog::NONE, &mut rng);
             assert!(q.dequeue(ms(t)).is_some());
-            assert_eq!(q.late(), None);
+            assert_eq!(q.deferred_verdict(), None);
         }
     }
 }

@@ -3,8 +3,8 @@
 use fairmesh_units::{Stream, Time};
 
 use crate::{
-    Backlog, Cake, Codel, DropTail, DualPi2, Fair, FqCodel, Fred, Htb, Item, Late, Queue, Red,
-    Stations, Threshold, Verdict, Wfq,
+    Backlog, Cake, Codel, DeferredVerdict, DropTail, DualPi2, Fair, FqCodel, Fred, Htb, Item,
+    Queue, Red, Stations, Threshold, Verdict, Wfq,
 };
 
 /// A queue discipline of any kind, built by [`crate::DisciplineSpec::build`].
@@ -121,14 +121,14 @@ impl Queue for Discipline {
         each!(self, q => q.backlog())
     }
     #[inline]
-    fn late(&mut self) -> Option<Late> {
+    fn deferred_verdict(&mut self) -> Option<DeferredVerdict> {
         match self {
-            Discipline::Codel(q) => q.late(),
-            Discipline::FqCodel(q) => q.late(),
-            Discipline::Cake(q) => q.late(),
-            Discipline::DualPi2(q) => q.late(),
-            Discipline::Stations(q) => q.late(),
-            Discipline::Htb(q) => q.late(),
+            Discipline::Codel(q) => q.deferred_verdict(),
+            Discipline::FqCodel(q) => q.deferred_verdict(),
+            Discipline::Cake(q) => q.deferred_verdict(),
+            Discipline::DualPi2(q) => q.deferred_verdict(),
+            Discipline::Stations(q) => q.deferred_verdict(),
+            Discipline::Htb(q) => q.deferred_verdict(),
             _ => None,
         }
     }

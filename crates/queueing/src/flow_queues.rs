@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use fairmesh_units::{Stream, Time};
 
 use crate::codel::{CodelSpec, Control, Entry, Fifo, Source};
-use crate::{Backlog, DropCause, Item, Late};
+use crate::{Backlog, DeferredVerdict, DropCause, Item};
 
 const NIL: u32 = u32::MAX;
 
@@ -151,7 +151,7 @@ impl FlowQueues {
         now: Time,
         tin: usize,
         codel: &CodelSpec,
-        late: &mut VecDeque<Late>,
+        deferred: &mut VecDeque<DeferredVerdict>,
     ) -> Option<Item> {
         loop {
             let t = &mut self.tins[tin];
@@ -172,7 +172,7 @@ impl FlowQueues {
                 continue;
             }
             let before = flow.packets.backlog();
-            let item = flow.control.dequeue(now, codel, &mut flow.packets, late);
+            let item = flow.control.dequeue(now, codel, &mut flow.packets, deferred);
             let after = flow.packets.backlog();
             let gone = Backlog {
                 packets: before.packets - after.packets,
@@ -225,7 +225,7 @@ impl FlowQueues {
     /// Drops from the head of the flow with most bytes (RFC 8290 §4.1).
     ///
     /// It drops at most `most` packets and half of its bytes.
-    pub fn drop_from_longest(&mut self, most: u32, late: &mut VecDeque<Late>) {
+    pub fn drop_from_longest(&mut self, most: u32, deferred: &mut VecDeque<DeferredVerdict>) {
         let bytes = |f: &&u32| self.flows[**f as usize].packets.bytes;
         // The first among equals.
         let Some(&f) = self.active.iter().rev().max_by_key(bytes) else { return };
@@ -235,7 +235,7 @@ impl FlowQueues {
             let Some(item) = self.take_first(f) else { break };
             packets += 1;
             bytes += u64::from(item.bytes);
-            late.push_back(Late::Dropped(item, DropCause::Full));
+            deferred.push_back(DeferredVerdict::Dropped(item, DropCause::Full));
         }
         self.flows[f as usize].control.count_drops(packets);
     }

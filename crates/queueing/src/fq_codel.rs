@@ -6,7 +6,7 @@ use fairmesh_units::{Stream, Time};
 
 use crate::codel::CodelSpec;
 use crate::flow_queues::FlowQueues;
-use crate::{Backlog, Item, Late, Queue, Verdict};
+use crate::{Backlog, DeferredVerdict, Item, Queue, Verdict};
 
 /// Description of an [`FqCodel`]. RFC 8290 §5.2
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,14 +48,14 @@ impl Default for FqCodelSpec {
 pub struct FqCodel {
     spec: FqCodelSpec,
     flows: FlowQueues,
-    late: VecDeque<Late>,
+    deferred: VecDeque<DeferredVerdict>,
 }
 
 impl FqCodel {
     pub(crate) fn new(spec: FqCodelSpec) -> Self {
         let mut flows = FlowQueues::new(spec.flows, spec.quantum);
         flows.add_tin();
-        FqCodel { spec, flows, late: VecDeque::new() }
+        FqCodel { spec, flows, deferred: VecDeque::new() }
     }
 
     pub(crate) fn pop(&mut self) -> Option<Item> {
@@ -66,18 +66,18 @@ impl FqCodel {
 impl Queue for FqCodel {
     /// Accepts each packet.
     ///
-    /// Packets dropped because of a limit, possibly the new one, are returned by [`Queue::late`].
+    /// Packets dropped because of a limit, possibly the new one, are returned by [`Queue::deferred_verdict`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         self.flows.enqueue(now, 0, item, rng);
         let all = self.flows.backlog().plus(held);
         if all.packets > self.spec.packets || all.bytes > self.spec.memory {
-            self.flows.drop_from_longest(self.spec.drop_batch, &mut self.late);
+            self.flows.drop_from_longest(self.spec.drop_batch, &mut self.deferred);
         }
         Verdict::Queued
     }
 
     fn dequeue(&mut self, now: Time) -> Option<Item> {
-        self.flows.dequeue(now, 0, &self.spec.codel, &mut self.late)
+        self.flows.dequeue(now, 0, &self.spec.codel, &mut self.deferred)
     }
 
     fn next_ready(&self, now: Time) -> Time {
@@ -88,7 +88,7 @@ impl Queue for FqCodel {
         self.flows.backlog()
     }
 
-    fn late(&mut self) -> Option<Late> {
-        self.late.pop_front()
+    fn deferred_verdict(&mut self) -> Option<DeferredVerdict> {
+        self.deferred.pop_front()
     }
 }

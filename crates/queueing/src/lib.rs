@@ -128,7 +128,7 @@ pub enum Verdict {
 
 /// Outcome for a packet after it was accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Late {
+pub enum DeferredVerdict {
     /// The packet was dropped and returns to the caller.
     Dropped(Item, DropCause),
     /// The packet leaves, or has left, and the caller must set its CE codepoint (RFC 3168 §5).
@@ -159,7 +159,7 @@ pub trait Queue {
     ///
     /// Must be called after every `enqueue` and `dequeue` until it returns `None`, before the
     /// dequeued packet is passed on.
-    fn late(&mut self) -> Option<Late> {
+    fn deferred_verdict(&mut self) -> Option<DeferredVerdict> {
         None
     }
 }

@@ -13,7 +13,7 @@ use fairmesh_units::{BitRate, Span, Stream, Time};
 
 use crate::codel::CodelSpec;
 use crate::flow_queues::FlowQueues;
-use crate::{Backlog, Item, Late, Queue, Verdict};
+use crate::{Backlog, DeferredVerdict, Item, Queue, Verdict};
 
 /// Description of a [`Stations`].
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -145,7 +145,7 @@ pub struct Stations {
     new: VecDeque<usize>,
     old: VecDeque<usize>,
     heads: Backlog,
-    late: VecDeque<Late>,
+    deferred: VecDeque<DeferredVerdict>,
 }
 
 impl Stations {
@@ -158,7 +158,7 @@ impl Stations {
             new: VecDeque::new(),
             old: VecDeque::new(),
             heads: Backlog::NONE,
-            late: VecDeque::new(),
+            deferred: VecDeque::new(),
         }
     }
 
@@ -273,7 +273,7 @@ impl Stations {
             {
                 (codel.target, codel.interval) = (slow.target, slow.interval);
             }
-            self.flows.dequeue(now, st.tin, &codel, &mut self.late)?
+            self.flows.dequeue(now, st.tin, &codel, &mut self.deferred)?
         };
         st.pending.add(item);
         Some(item)
@@ -304,7 +304,7 @@ impl Stations {
 impl Queue for Stations {
     /// Accepts each packet.
     ///
-    /// Packets dropped because of a limit, possibly the new one, are returned by [`Queue::late`].
+    /// Packets dropped because of a limit, possibly the new one, are returned by [`Queue::deferred_verdict`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         let s = self.station(item.station);
         let st = &mut self.stations[s];
@@ -321,7 +321,7 @@ impl Queue for Stations {
             if !above || self.flows.backlog().packets == 0 {
                 return Verdict::Queued;
             }
-            self.flows.drop_from_longest(1, &mut self.late);
+            self.flows.drop_from_longest(1, &mut self.deferred);
         }
     }
 
@@ -365,7 +365,7 @@ impl Queue for Stations {
         self.flows.backlog().plus(self.heads)
     }
 
-    fn late(&mut self) -> Option<Late> {
-        self.late.pop_front()
+    fn deferred_verdict(&mut self) -> Option<DeferredVerdict> {
+        self.deferred.pop_front()
     }
 }

@@ -155,11 +155,13 @@ impl Expected {
     /// Applies the queue's later outcomes for accepted packets.
     fn settle(&mut self, q: &mut Discipline, left: Option<Item>) -> Result<(), TestCaseError> {
         let ahead = matches!(q, Discipline::Htb(_));
-        while let Some(late) = q.late() {
+        while let Some(late) = q.deferred_verdict() {
             match late {
-                Late::Dropped(it, _) => prop_assert!(self.evict(it), "{it:?} was not there"),
+                DeferredVerdict::Dropped(it, _) => {
+                    prop_assert!(self.evict(it), "{it:?} was not there")
+                }
                 // A tree with the rule of `tbf` takes a leaf's next packet before it may leave.
-                Late::Marked(it) => prop_assert!(it.ect && (ahead || left == Some(it))),
+                DeferredVerdict::Marked(it) => prop_assert!(it.ect && (ahead || left == Some(it))),
             }
         }
         Ok(())

@@ -277,8 +277,10 @@ fn a_leaf_that_drops_at_departure_sends_its_next_packet_in_the_same_turn() {
         while tree.backlog().packets > 0 {
             now = tree.next_ready(now);
             let out = tree.dequeue(now).expect("ready when announced");
-            while let Some(late) = tree.late() {
-                let Late::Dropped(packet, DropCause::Waited) = late else { panic!("{late:?}") };
+            while let Some(late) = tree.deferred_verdict() {
+                let DeferredVerdict::Dropped(packet, DropCause::Waited) = late else {
+                    panic!("{late:?}")
+                };
                 // `tbf` takes the next packet, and drops those before it, when one has left.
                 let before = packet.handle < out.handle;
                 assert!(packet.flow == out.flow && before == (release == Release::Debt));
@@ -305,7 +307,7 @@ fn a_leaf_that_drops_at_departure_sends_its_next_packet_in_the_same_turn() {
 fn a_class_emptied_by_an_overflow_is_inactive() {
     let queue = DisciplineSpec::FqCodel(FqCodelSpec { memory: 1000, ..FqCodelSpec::default() });
     let mut tree = alike(&queue, Release::Debt);
-    let drops = |tree: &mut Htb| std::iter::from_fn(|| tree.late()).count();
+    let drops = |tree: &mut Htb| std::iter::from_fn(|| tree.deferred_verdict()).count();
     common::put(&mut tree, Time::ZERO, item(0, 1500, 0));
     assert_eq!(
         (drops(&mut tree), tree.backlog(), tree.next_ready(Time::ZERO)),

@@ -13,8 +13,8 @@ fn offer(q: &mut impl Queue, now: Time, it: Item) {
 
 fn losses(q: &mut impl Queue) -> Vec<Item> {
     let mut all = Vec::new();
-    while let Some(late) = q.late() {
-        if let Late::Dropped(it, _) = late {
+    while let Some(late) = q.deferred_verdict() {
+        if let DeferredVerdict::Dropped(it, _) = late {
             all.push(it);
         }
     }

@@ -2,7 +2,7 @@
 
 use fairmesh_units::{NodeId, Span, Time};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::{Air, Hearing, MacConfig, NoiseSource, Setup};
+use fairmesh_wifi::{Air, MacConfig, NoiseSource, SensedPair, Setup};
 
 use crate::scenario::Scenario;
 
@@ -41,13 +41,13 @@ impl Scenario {
                 stop: i.stop.map_or(Time::NEVER, |s| Time::ZERO + s),
             })
             .collect();
-        let of = |all: &[Hearing]| -> Vec<Hearing> {
+        let of = |all: &[SensedPair]| -> Vec<SensedPair> {
             all.iter().filter(|h| here(NodeId(h.from))).copied().collect()
         };
         Air::new(Setup {
             names: &names,
             mac,
-            hearing: &of(self.hearing()),
+            sensed_pairs: &of(self.sensed_pairs()),
             leaks: &of(self.leaks()),
             rates: &rates,
             errors,

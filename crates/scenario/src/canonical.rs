@@ -34,7 +34,7 @@ impl Scenario {
             channel,
             further,
             nodes,
-            hearing,
+            sensed_pairs,
             leaks,
             links,
             wires,
@@ -53,7 +53,7 @@ impl Scenario {
             warnings: _,
             flow_numbers,
         } = self;
-        write_fields!(out, duration warmup mac channel further nodes hearing leaks links wires flows);
+        write_fields!(out, duration warmup mac channel further nodes sensed_pairs leaks links wires flows);
         write_fields!(out, queue interferers errors rate_changes route_changes gateways agents);
         // Only parts have them, so that the text of a whole world does not depend on this field.
         if !flow_numbers.is_empty() {

@@ -1,7 +1,7 @@
 //! A part of a world as a separate world.
 
 use fairmesh_units::{NodeId, Power};
-use fairmesh_wifi::Hearing;
+use fairmesh_wifi::SensedPair;
 
 use crate::gateways::Gateways;
 use crate::scenario::{Interferer, Link, RateChange, RouteChange, Scenario, Share, Wire};
@@ -57,7 +57,7 @@ impl Scenario {
             channel: self.channel,
             nodes: nodes.iter().map(|n| self.nodes[n.index()].clone()).collect(),
             flows: flows.iter().map(|&f| self.flows[f].clone()).collect(),
-            hearing: self.pairs_within(&self.hearing, nodes, &new),
+            sensed_pairs: self.pairs_within(&self.sensed_pairs, nodes, &new),
             leaks: self.pairs_within(&self.leaks, nodes, &new),
             links: Vec::new(),
             wires: Vec::new(),
@@ -126,14 +126,19 @@ impl Scenario {
         part
     }
 
-    fn pairs_within(&self, all: &[Hearing], nodes: &[NodeId], new: &Renumbered) -> Vec<Hearing> {
+    fn pairs_within(
+        &self,
+        all: &[SensedPair],
+        nodes: &[NodeId],
+        new: &Renumbered,
+    ) -> Vec<SensedPair> {
         let mut out = Vec::new();
         for from in nodes {
             let first = all.partition_point(|h| h.from < from.0);
             let own = all[first..].iter().take_while(|h| h.from == from.0);
-            let kept = |h: &Hearing| {
+            let kept = |h: &SensedPair| {
                 let (from, to) = (new.of(h.from as usize)?, new.of(h.to as usize)?);
-                Some(Hearing { from, to, ..*h })
+                Some(SensedPair { from, to, ..*h })
             };
             out.extend(own.filter_map(kept));
         }

@@ -7,7 +7,7 @@ use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_transport::{TcpConfig, quic};
 use fairmesh_units::{BitRate, NodeId, Power, Probability, Span};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::{Access, Hearing, MacConfig};
+use fairmesh_wifi::{Access, MacConfig, SensedPair};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,8 +29,8 @@ pub struct Scenario {
     pub(crate) channel: Option<u32>,
     pub(crate) further: Vec<FurtherRadio>,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) hearing: Vec<Hearing>,
-    pub(crate) leaks: Vec<Hearing>,
+    pub(crate) sensed_pairs: Vec<SensedPair>,
+    pub(crate) leaks: Vec<SensedPair>,
     pub(crate) links: Vec<Link>,
     pub(crate) wires: Vec<Wire>,
     pub(crate) flows: Vec<Flow>,
@@ -286,14 +286,14 @@ impl Scenario {
     /// Returns the ordered wireless pairs at or above the carrier-sense threshold.
     ///
     /// They are sorted by (from, to).
-    pub fn hearing(&self) -> &[Hearing] {
-        &self.hearing
+    pub fn sensed_pairs(&self) -> &[SensedPair] {
+        &self.sensed_pairs
     }
 
     /// Returns the ordered wireless pairs on different channels with leakage.
     ///
     /// Energy of the first is in the second's channel.
-    pub fn leaks(&self) -> &[Hearing] {
+    pub fn leaks(&self) -> &[SensedPair] {
         &self.leaks
     }
 
@@ -452,8 +452,8 @@ impl Scenario {
     /// Returns the mean power of one link at its receiver; zero if it is not received.
     pub fn signal_of(&self, link: &Link) -> Power {
         let key = (link.from.0, link.to.0);
-        let at = self.hearing.binary_search_by_key(&key, |h| (h.from, h.to));
-        at.map_or(Power::ZERO, |at| self.hearing[at].power)
+        let at = self.sensed_pairs.binary_search_by_key(&key, |h| (h.from, h.to));
+        at.map_or(Power::ZERO, |at| self.sensed_pairs[at].power)
     }
 
     /// Returns the link between two nodes, if the second decodes the first.

@@ -72,7 +72,7 @@ fn netjson_world() {
     assert!((y - y0 - 1111.9).abs() < 1.0, "{}", y - y0);
     assert_eq!((s.nodes()[3].position, s.nodes()[5].position), (None, None));
     // Two links apart: senses, does not decode.
-    let pair = |a: u32, b: u32| s.hearing().iter().find(|h| (h.from, h.to) == (a, b));
+    let pair = |a: u32, b: u32| s.sensed_pairs().iter().find(|h| (h.from, h.to) == (a, b));
     assert!(pair(0, 1).unwrap().decodes);
     assert!(pair(0, 1).unwrap().delay > Span::from_micros(2));
     assert!(pair(0, 3).is_none(), "a cable is no hop of the radio");
@@ -107,7 +107,7 @@ fn import_options() {
     let one = import(OLSR, &options(&|o| o.flows = Some(1)));
     assert_eq!(one.flows().iter().map(|f| f.to.0).collect::<Vec<_>>(), [4]);
     let quiet = import(OLSR, &options(&|o| o.sense_hops = 1));
-    assert!(quiet.hearing().iter().all(|h| h.decodes));
+    assert!(quiet.sensed_pairs().iter().all(|h| h.decodes));
     let perfect = import(OLSR, &options(&|o| o.metric = Some(Metric::None)));
     assert_eq!((delivery(&perfect, 1, 2), delivery(&perfect, 4, 3)), (1.0, 0.9));
     let b = import(

@@ -40,7 +40,7 @@ fn every_file_builds_and_has_a_description() {
         let s = parse(&format!("{name}.toml"), text.as_bytes(), &ImportOptions::default());
         let s = s.unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(s.name(), name);
-        assert!(text.starts_with("# "), "{name} does not say what it shows");
+        assert!(text.starts_with("# "), "{name} has no comment on its purpose");
         assert!(
             !s.description().is_empty() && s.warnings().is_empty(),
             "{name}: {:?}",

@@ -83,7 +83,7 @@ fn the_weight_of_its_flows_is_that_of_a_subscriber() {
     let text = chain("weight = 3\n[subscribers]\nper = \"node\"\n");
     let s = read(&text);
     assert_eq!(s.subscribers().list[1].weight, 3.0);
-    assert_eq!(s.flows()[3].weight, 3.0, "the other one says nothing");
+    assert_eq!(s.flows()[3].weight, 3.0, "the other one has the default");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn defaults_are_those_of_the_reference_runs() {
 #[test]
 fn ns2_powers_reach_250_m_and_550_m() {
     let s = read(&format!("{CHAIN}traffic = {{ flows = \"up\" }}"));
-    let pairs: Vec<_> = s.hearing().iter().map(|h| (h.from, h.to, h.decodes)).collect();
+    let pairs: Vec<_> = s.sensed_pairs().iter().map(|h| (h.from, h.to, h.decodes)).collect();
     let expected = [
         (0, 1, true),
         (0, 2, false),
@@ -56,11 +56,11 @@ fn ns2_powers_reach_250_m_and_550_m() {
     ];
     assert_eq!(pairs, expected);
     // d^-4 beyond the crossover: 12.04 dB from 200 m to 400 m, as in mesh.cc.
-    let near = s.hearing()[0].power.as_dbm();
+    let near = s.sensed_pairs()[0].power.as_dbm();
     assert!((near - -60.50).abs() < 0.01, "{near}");
-    assert!((near - s.hearing()[1].power.as_dbm() - 12.04).abs() < 0.01);
+    assert!((near - s.sensed_pairs()[1].power.as_dbm() - 12.04).abs() < 0.01);
     assert_eq!(
-        (s.hearing()[0].delay, s.hearing()[1].delay),
+        (s.sensed_pairs()[0].delay, s.sensed_pairs()[1].delay),
         (Span::from_nanos(667), Span::from_nanos(1334))
     );
     assert_eq!(s.links().len(), 6);
@@ -73,21 +73,21 @@ fn nocap_has_two_flat_levels() {
         "{CHAIN}traffic = {{ flows = \"up\" }}\nradio = {{ reception = \"nocap\" }}"
     ));
     assert_eq!(s.mac().reception, Reception::NoCapture);
-    let dbm: Vec<i32> = s.hearing().iter().map(|h| h.power.as_dbm().round() as i32).collect();
+    let dbm: Vec<i32> = s.sensed_pairs().iter().map(|h| h.power.as_dbm().round() as i32).collect();
     assert_eq!(dbm, [-60, -65, -60, -60, -65, -65, -60, -60, -65, -60]);
-    assert!(s.hearing().iter().all(|h| h.delay > Span::ZERO));
+    assert!(s.sensed_pairs().iter().all(|h| h.delay > Span::ZERO));
 }
 
 #[test]
 fn graph_profile_senses_no_farther_than_it_decodes() {
     let s =
         read(&format!("{CHAIN}traffic = {{ flows = \"up\" }}\nradio = {{ profile = \"graph\" }}"));
-    assert_eq!(s.hearing().len(), 6);
-    assert!(s.hearing().iter().all(|h| h.decodes && (h.power.as_dbm() + 60.0).abs() < 1e-6));
+    assert_eq!(s.sensed_pairs().len(), 6);
+    assert!(s.sensed_pairs().iter().all(|h| h.decodes && (h.power.as_dbm() + 60.0).abs() < 1e-6));
     let s = read(&format!(
         "{CHAIN}traffic = {{ flows = \"up\" }}\nradio = {{ profile = \"graph\", sense = \"400 m\" }}"
     ));
-    assert_eq!(s.hearing().len(), 10);
+    assert_eq!(s.sensed_pairs().len(), 10);
 }
 
 #[test]
@@ -140,12 +140,12 @@ fn explicit_links_have_rates_deliveries_and_directions() {
     assert_eq!(link(2, 1), Some((Some(2), 0.8)));
     assert_eq!((link(2, 3), link(3, 2)), (Some((None, 1.0)), Some((None, 0.5))));
     assert_eq!((link(4, 0), link(0, 4)), (Some((None, 1.0)), None));
-    let pair = |a: u32, b: u32| s.hearing().iter().find(|h| (h.from, h.to) == (a, b));
+    let pair = |a: u32, b: u32| s.sensed_pairs().iter().find(|h| (h.from, h.to) == (a, b));
     assert!(!pair(0, 3).unwrap().decodes && !pair(3, 0).unwrap().decodes);
     // 5 senses 1, but does not decode it.
     assert!(!pair(0, 4).unwrap().decodes);
     assert!(pair(0, 2).is_none());
-    assert!(s.hearing().iter().all(|h| h.delay == Span::ZERO));
+    assert!(s.sensed_pairs().iter().all(|h| h.delay == Span::ZERO));
     let at = |h: u32, t: u32| pair(h, t).unwrap().power.as_dbm().round();
     assert_eq!((at(0, 1), at(0, 3)), (-60.0, -65.0));
     assert!(matches!(
@@ -161,7 +161,7 @@ fn two_hop_sensing_adds_neighbours_that_do_not_decode() {
         "duration = \"9 s\"\ntopology = { links = [[1,2],[2,3],[3,4]], sense_hops = 2 }\n\
          flow = [{ from = 1, to = 4 }]",
     );
-    let pairs: Vec<_> = s.hearing().iter().map(|h| (h.from, h.to, h.decodes)).collect();
+    let pairs: Vec<_> = s.sensed_pairs().iter().map(|h| (h.from, h.to, h.decodes)).collect();
     assert_eq!(pairs.len(), 10);
     assert!(pairs.contains(&(0, 2, false)) && pairs.contains(&(3, 1, false)));
     assert!(!pairs.iter().any(|p| (p.0, p.1) == (0, 3)));
@@ -509,7 +509,7 @@ fn long_links_keep_their_round_trip_within_a_slot() {
         "duration = \"9 s\"\nradio = { phy = \"802.11a\", profile = \"graph\", decode = \"5 km\" }\n\
          topology.positions = [[0, 0], [3000, 0]]\nflow = [{ from = 0, to = 1 }]",
     );
-    assert_eq!(s.hearing()[0].delay, Span::from_nanos(4499));
+    assert_eq!(s.sensed_pairs()[0].delay, Span::from_nanos(4499));
     assert_eq!(s.warnings().len(), 1);
     assert!(s.warnings()[0].contains("10.007 us"), "{}", s.warnings()[0]);
 }
@@ -589,7 +589,7 @@ fn links_specify_their_signals() {
          sense_hops = 2\n[[link]]\nfrom = 2\nto = 3\nsignal = -71\n[[flow]]\nfrom = 1\nto = 3\n",
     );
     let power = |a: u32, b: u32| {
-        let pair = s.hearing().iter().find(|h| (h.from, h.to) == (a, b)).unwrap();
+        let pair = s.sensed_pairs().iter().find(|h| (h.from, h.to) == (a, b)).unwrap();
         (pair.power.as_dbm() * 100.0).round() / 100.0
     };
     assert_eq!([power(0, 1), power(1, 0), power(1, 2), power(2, 1)], [-61.0, -64.5, -71.0, -71.0]);

@@ -17,7 +17,7 @@ use fairmesh_agent::gateway::exchange::new_key;
 use fairmesh_agent::node::config::Config;
 use fairmesh_agent::node::machine::Kernel;
 use fairmesh_agent::node::offers::{self, Probe};
-use fairmesh_agent::node::report::{Request, Why};
+use fairmesh_agent::node::report::{Request, WhyReport};
 use fairmesh_agent::node::rig::Decision;
 use fairmesh_control::{Mechanism, Placement, StartError};
 use fairmesh_emulator::{Network, Progress};
@@ -233,13 +233,13 @@ pub(crate) fn folders(folder: &Path) -> Vec<(usize, PathBuf)> {
 }
 
 impl Router {
-    fn why(&self) -> Option<Why> {
+    fn why(&self) -> Option<WhyReport> {
         let answer = ask(&self.folder.join("node.sock"), &Request::Why).ok()?;
         serde_json::from_value(answer).ok()
     }
 
     /// Keeps the decisions that are new at a time of the run.
-    fn decide(&mut self, now: Time, why: &Why) {
+    fn decide(&mut self, now: Time, why: &WhyReport) {
         let new = why.decisions.iter().filter(|d| d.at > self.decided);
         let record = |d: &Decision| DecisionRecord {
             time_s: (now.as_secs_f64() - (why.uptime_seconds - d.at)).max(0.0),

@@ -10,7 +10,9 @@ use crate::access::Access;
 use crate::adapt::Adapter;
 use crate::aggregate::Aggregates;
 use crate::categories::Categories;
-use crate::config::{Adaptation, Hearing, MacConfig, MacRules, NoiseSource, Ns2Rules, Reception};
+use crate::config::{
+    Adaptation, MacConfig, MacRules, NoiseSource, Ns2Rules, Reception, SensedPair,
+};
 use crate::counters::{ChannelTime, MacCounters};
 use crate::frame::{FrameKind, OnAir, OnAirMpdu, Transmission};
 use crate::loss::FrameErrors;
@@ -35,11 +37,11 @@ pub struct Setup<'a> {
     /// The MAC's settings.
     pub mac: &'a MacConfig,
     /// Pairs of stations of which the second senses the first.
-    pub hearing: &'a [Hearing],
+    pub sensed_pairs: &'a [SensedPair],
     /// Pairs of stations of which the second senses the first's energy from another channel.
     ///
     /// No receiver locks on it.
-    pub leaks: &'a [Hearing],
+    pub leaks: &'a [SensedPair],
     /// Links with a data rate of their own: (from, to, rate).
     pub rates: &'a [(u32, u32, Rate)],
     /// Links with an error process: (from, to, process).
@@ -105,9 +107,11 @@ pub struct Air {
 const NO_SEQUENCE: u16 = u16::MAX;
 
 impl Air {
-    /// Builds the medium. Links named in `rates` and `errors` that `hearing` lacks are ignored.
+    /// Builds the medium.
+    ///
+    /// Links of `rates` and `errors` that `sensed_pairs` lacks are ignored.
     pub fn new(setup: Setup<'_>) -> Self {
-        let Setup { names, mac, hearing, leaks, rates, errors, noise, seed } = setup;
+        let Setup { names, mac, sensed_pairs, leaks, rates, errors, noise, seed } = setup;
         let phy = mac.phy.clone();
         let stations = names.len();
         let capture = mac.capture.ratio();
@@ -121,7 +125,7 @@ impl Air {
             Reception::NoCapture if phy.as_modern().is_some() => Reception::Sinr,
             rule => rule,
         };
-        let mut neighbours = Neighbours::new(stations, hearing, leaks, reception, capture);
+        let mut neighbours = Neighbours::new(stations, sensed_pairs, leaks, reception, capture);
         let links = neighbours.len();
         for source in noise {
             let receivers: Vec<_> = source.sensed_by.iter().map(|&(n, p)| (n, p.0)).collect();

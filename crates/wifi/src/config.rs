@@ -123,7 +123,7 @@ pub enum Adaptation {
 
 /// One ordered pair of nodes of which the second senses the first.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Hearing {
+pub struct SensedPair {
     /// Transmitter's index.
     pub from: u32,
     /// Receiver's index.

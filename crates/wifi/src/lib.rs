@@ -39,7 +39,7 @@ mod upper;
 pub use access::{Access, AccessParameters, Edca};
 pub use air::{Air, Setup};
 pub use batch::Batch;
-pub use config::{Adaptation, Hearing, MacConfig, MacRules, NoiseSource, Ns2Rules, Reception};
+pub use config::{Adaptation, MacConfig, MacRules, NoiseSource, Ns2Rules, Reception, SensedPair};
 pub use counters::{ChannelTime, MacCounters};
 pub use frame::{BlockAck, FrameKind, OnAir, OnAirMpdu, Subframe};
 pub use losses::{AttemptOutcome, LinkLosses};

@@ -1,6 +1,6 @@
 //! Neighbours that sense each transmitter, in flat arrays.
 
-use crate::config::{Hearing, Reception};
+use crate::config::{Reception, SensedPair};
 
 /// One transmitter's effect on one receiver.
 #[derive(Clone, Copy, Debug)]
@@ -44,15 +44,15 @@ const MAX_DELAY: u64 = (u32::MAX >> 2) as u64;
 impl Neighbours {
     /// Builds the table.
     ///
-    /// `capture` is a plain power ratio; `hearing` and `leaks` may come in any order.
+    /// `capture` is a plain power ratio; `sensed_pairs` and `leaks` may come in any order.
     pub fn new(
         stations: usize,
-        hearing: &[Hearing],
-        leaks: &[Hearing],
+        sensed_pairs: &[SensedPair],
+        leaks: &[SensedPair],
         rule: Reception,
         capture: f64,
     ) -> Self {
-        let own = hearing.iter().map(|h| (h, true));
+        let own = sensed_pairs.iter().map(|h| (h, true));
         let mut sorted: Vec<_> = own.chain(leaks.iter().map(|h| (h, false))).collect();
         sorted.sort_unstable_by_key(|(h, _)| (h.from, h.to));
         let mut start = vec![0u32; stations + 1];

@@ -4,8 +4,8 @@ use fairmesh_phy::mcs::{Generation, Mode};
 use fairmesh_phy::{Band, Modern, Phy};
 use fairmesh_units::{Decibel, NodeId, Power, Span, Time};
 use fairmesh_wifi::{
-    Access, AccessParameters, Adaptation, Air, Edca, FrameKind, Hearing, LinkId, MacConfig, OnAir,
-    OnAirMpdu, Outcome, Outgoing, Reception, SendReport, Setup, Upper,
+    Access, AccessParameters, Adaptation, Air, Edca, FrameKind, LinkId, MacConfig, OnAir,
+    OnAirMpdu, Outcome, Outgoing, Reception, SendReport, SensedPair, Setup, Upper,
 };
 
 const BYTES: u32 = 1000;
@@ -91,14 +91,14 @@ fn cell(edca: Edca, left: Vec<[u64; 4]>, seed: u64) -> (Air, Queues) {
     let n = left.len() as u32;
     let pairs = (0..n).flat_map(|a| (0..n).filter(move |&b| a != b).map(move |b| (a, b)));
     let power = Power::from_dbm(-60.0);
-    let hearing: Vec<Hearing> = pairs
-        .map(|(from, to)| Hearing { from, to, power, decodes: true, delay: Span::ZERO })
+    let sensed_pairs: Vec<SensedPair> = pairs
+        .map(|(from, to)| SensedPair { from, to, power, decodes: true, delay: Span::ZERO })
         .collect();
     let names: Vec<String> = (0..n).map(|i| i.to_string()).collect();
     let air = Air::new(Setup {
         names: &names,
         mac: &mac,
-        hearing: &hearing,
+        sensed_pairs: &sensed_pairs,
         leaks: &[],
         rates: &[],
         errors: vec![],

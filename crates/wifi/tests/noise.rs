@@ -9,8 +9,8 @@ use fairmesh_phy::{Band, Modern, Phy, Rate};
 use fairmesh_units::{Decibel, NodeId, Power, Span, Time};
 use fairmesh_wifi::loss::{Fading, FrameErrors, SnrErrors, SnrTable};
 use fairmesh_wifi::{
-    Access, Adaptation, Air, Batch, Hearing, LinkId, MacConfig, MacCounters, NoiseSource, Outgoing,
-    Reception, SendReport, Setup, Upper,
+    Access, Adaptation, Air, Batch, LinkId, MacConfig, MacCounters, NoiseSource, Outgoing,
+    Reception, SendReport, SensedPair, Setup, Upper,
 };
 
 const PACKET: u32 = 1498;
@@ -73,7 +73,7 @@ fn run(
         txop: Span::ZERO,
         edca: None,
     };
-    let hear = |from, to, dbm| Hearing {
+    let pair = |from, to, dbm| SensedPair {
         from,
         to,
         power: Power::from_dbm(dbm),
@@ -84,7 +84,7 @@ fn run(
     let mut air = Air::new(Setup {
         names: &["a".to_owned(), "b".to_owned()],
         mac: &mac,
-        hearing: &[hear(0, 1, dbm), hear(1, 0, -30.0)],
+        sensed_pairs: &[pair(0, 1, dbm), pair(1, 0, -30.0)],
         leaks: &[],
         rates: &[],
         errors: vec![(0, 1, FrameErrors::Snr(e.clone()))],

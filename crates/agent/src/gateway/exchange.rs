@@ -15,16 +15,16 @@ use fairmesh_units::{Span, Time};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::error::{KeyError, PeersError};
-use crate::gateway::config::{KEY, Peers};
+use crate::gateway::config::{PEER_KEY_PATH, Peers};
 use crate::gateway::peers::{
     Change, Datagram, Exchange, MAX_DATAGRAM, PeersReport, Received, SendProblem,
 };
-use crate::key::{Key, NODE_KEY};
+use crate::key::{Key, NODE_KEY_PATH};
 
 /// Most datagrams read within a second from all peers; the kernel drops the rest.
 const MAX_READ: u32 = 1000;
 /// Most datagrams read in one call, before the loop continues.
-const MAX_AT_ONCE: usize = 64;
+const MAX_MESSAGES_PER_CALL: usize = 64;
 const SECOND: Span = Span::from_secs(1);
 /// Interval of attempts to open the socket.
 const RETRY_INTERVAL: Span = Span::from_secs(5);
@@ -60,7 +60,7 @@ pub fn read_key(configured: &Path) -> Result<Key, KeyError> {
 ///
 /// A service manager that provides it as a credential has its own folder for it.
 fn key_path(configured: &Path, credentials: Option<PathBuf>) -> PathBuf {
-    let usual = [KEY, NODE_KEY].map(Path::new).contains(&configured);
+    let usual = [PEER_KEY_PATH, NODE_KEY_PATH].map(Path::new).contains(&configured);
     let name = configured.file_name().filter(|_| usual);
     let credential = credentials.zip(name).map(|(folder, name)| folder.join(name));
     credential.filter(|file| file.exists()).unwrap_or_else(|| configured.to_owned())
@@ -163,7 +163,7 @@ impl PeerSocket {
             self.second = (now, 0);
         }
         let mut buffer = [0; MAX_DATAGRAM + 1];
-        for _ in 0..MAX_AT_ONCE {
+        for _ in 0..MAX_MESSAGES_PER_CALL {
             if self.second.1 >= MAX_READ {
                 // Without the report the thread waits.
                 return;
@@ -297,12 +297,19 @@ mod tests {
     fn a_credential_takes_the_place_of_the_usual_file_only() {
         let folder = tempfile::tempdir().unwrap();
         let credentials = || Some(folder.path().to_owned());
-        assert_eq!(key_path(Path::new(KEY), credentials()), Path::new(KEY), "no credential");
+        assert_eq!(
+            key_path(Path::new(PEER_KEY_PATH), credentials()),
+            Path::new(PEER_KEY_PATH),
+            "no credential"
+        );
         std::fs::write(folder.path().join("peers.key"), "").unwrap();
-        assert_eq!(key_path(Path::new(KEY), credentials()), folder.path().join("peers.key"));
+        assert_eq!(
+            key_path(Path::new(PEER_KEY_PATH), credentials()),
+            folder.path().join("peers.key")
+        );
         assert_eq!(key_path(Path::new("/a/key"), credentials()), Path::new("/a/key"));
-        assert_eq!(key_path(Path::new(KEY), None), Path::new(KEY));
-        let of_node = Path::new(NODE_KEY);
+        assert_eq!(key_path(Path::new(PEER_KEY_PATH), None), Path::new(PEER_KEY_PATH));
+        let of_node = Path::new(NODE_KEY_PATH);
         assert_eq!(key_path(of_node, credentials()), of_node, "a credential of another name");
         std::fs::write(folder.path().join("node.key"), "").unwrap();
         assert_eq!(key_path(of_node, credentials()), folder.path().join("node.key"));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use fairmesh_linux::{
     ClassCounters, ClassId, Classifier, Deviation, Direction, Error, Features, Installed,
-    InterfaceCounters, Layout, LeafKind, RateChange, Relaid, Removed, SentCounters, Shaper, Side,
-    Slot, Verification,
+    InterfaceCounters, Layout, LeafKind, RateChange, RelayoutResult, Removed, SentCounters, Shaper,
+    Side, Slot, Verification,
 };
 use fairmesh_units::BitRate;
 
@@ -128,7 +128,7 @@ impl FakeShaper {
         }
     }
 
-    fn lay(&mut self, layout: &Layout) -> Relaid {
+    fn lay(&mut self, layout: &Layout) -> RelayoutResult {
         self.layout = Some(layout.clone());
         let wanted: Vec<Slot> = layout
             .subscribers
@@ -143,7 +143,7 @@ impl FakeShaper {
         for slot in wanted {
             self.classes.entry(slot).or_default();
         }
-        Relaid { added: self.classes.len() - kept, removed, changed: 0 }
+        RelayoutResult { added: self.classes.len() - kept, removed, changed: 0 }
     }
 
     fn gone() -> Error {
@@ -191,7 +191,7 @@ impl Shaper for FakeShaper {
         })
     }
 
-    fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error> {
+    fn relayout(&mut self, layout: &Layout) -> Result<RelayoutResult, Error> {
         if self.broken == Broken::Interface {
             return Err(FakeShaper::gone());
         }

@@ -36,7 +36,7 @@ pub struct HeaderThread {
 
 /// Kind of the headers to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub enum HeaderKinds {
     /// Headers of TCP.
     Tcp,
     /// Headers of TCP, QUIC's spin bit, and addresses of other datagrams.
@@ -45,7 +45,7 @@ pub enum Wanted {
 
 #[derive(Debug)]
 struct Running {
-    reads: Wanted,
+    reads: HeaderKinds,
     thread: JoinHandle<()>,
     stop: Arc<AtomicBool>,
     failed: Arc<Mutex<Option<Error>>>,
@@ -75,7 +75,7 @@ impl HeaderThread {
     pub fn keep(
         &mut self,
         now: Time,
-        wanted: Option<Wanted>,
+        wanted: Option<HeaderKinds>,
         interface: &str,
         reader: &SharedReader,
     ) -> Option<Change> {
@@ -119,10 +119,10 @@ impl HeaderThread {
         &self,
         interface: &str,
         reader: &SharedReader,
-        reads: Wanted,
+        reads: HeaderKinds,
     ) -> Result<Running, Error> {
         let capture =
-            Capture::open(&link::named(interface)?, RING_BYTES, reads == Wanted::TcpAndUdp)?;
+            Capture::open(&link::named(interface)?, RING_BYTES, reads == HeaderKinds::TcpAndUdp)?;
         let (stop, failed) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let work = Work {
             capture,

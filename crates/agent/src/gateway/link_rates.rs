@@ -215,7 +215,7 @@ mod tests {
         let seen: Vec<_> = [24, 24, 54, 12, 24, 24].into_iter().zip(5..).collect();
         let last = seen.iter().map(|&(mbit, n)| at(10 * n, 1000 * n as u32, mbit)).last().unwrap();
         assert_eq!(last, Some(vec![Some(BitRate(24_000_000)), None]));
-        assert_eq!(at(300, 10_010, 1), last, "10 packets say nothing");
+        assert_eq!(at(300, 10_010, 1), last, "10 packets are too few");
     }
 
     /// A mesh interface of batman-adv has no stations; its ports have.

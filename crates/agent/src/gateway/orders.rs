@@ -13,7 +13,7 @@ use fairmesh_units::{Span, Time};
 
 use crate::gateway::exchange::{read_key, unpredictable};
 use crate::node::config::ORDER_PORT;
-use crate::node::message::{self, Draft, Field, Kind, MAX_MESSAGE, MeshKey};
+use crate::node::message::{self, Draft, Field, Kind, MAX_MESSAGE_BYTES, MeshKey};
 
 /// Interval of attempts to open the socket.
 const RETRY_INTERVAL: Span = Span::from_secs(5);
@@ -115,7 +115,7 @@ impl OrderSocket {
             }
         }
         let (socket, sender) = self.open.as_mut()?;
-        let mut buffer = [0; MAX_MESSAGE + 1];
+        let mut buffer = [0; MAX_MESSAGE_BYTES + 1];
         for _ in 0..MAX_AT_ONCE {
             match socket.recv(&mut buffer) {
                 Ok(length) => sender.receive(&buffer[..length]),

@@ -8,7 +8,7 @@ use super::machine::{FlowClass, Machine};
 use super::neighbours::Cause;
 use super::report::{
     FlowReport, InterfaceReport, LimitReport, MarkingReport, NeighbourReport, OrdersReport,
-    RefusedReport, SCHEMA, ShareReport, Status, Why,
+    RefusedReport, SCHEMA, ShareReport, Status, WhyReport,
 };
 use super::rig::{FlowClasses, HopShare, HopShares};
 use super::service::Router;
@@ -125,8 +125,8 @@ impl<M: Machine> Router<M> {
     }
 
     /// Returns the report of `why`.
-    pub(super) fn why(&self, now: Time) -> Why {
-        Why {
+    pub(super) fn why(&self, now: Time) -> WhyReport {
+        WhyReport {
             schema: SCHEMA,
             control: self.rig.config.mechanism.to_string(),
             waits: self.waits(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::config::FILE;
+use super::config::CONFIG_PATH;
 use crate::args::{GuardArgs, KeyArgs};
 
 /// Fair shares at the routers of a Wi-Fi mesh: measures links and neighbours, exchanges messages
@@ -52,7 +52,7 @@ pub enum NodeCommand {
 #[derive(Args, Debug)]
 pub struct ConfigArgs {
     /// Configuration file
-    #[arg(long, value_name = "FILE", default_value = FILE)]
+    #[arg(long, value_name = "FILE", default_value = CONFIG_PATH)]
     pub config: PathBuf,
     /// Print one JSON object and nothing else
     #[arg(long)]
@@ -63,7 +63,7 @@ pub struct ConfigArgs {
 #[derive(Args, Debug)]
 pub struct RunArgs {
     /// Configuration file
-    #[arg(long, value_name = "FILE", default_value = FILE)]
+    #[arg(long, value_name = "FILE", default_value = CONFIG_PATH)]
     pub config: PathBuf,
     /// Run without the guard process that removes the limit if the daemon is killed
     #[arg(long)]
@@ -77,7 +77,7 @@ pub struct RunArgs {
 #[derive(Args, Debug)]
 pub struct AskArgs {
     /// Configuration file, which names the daemon's socket
-    #[arg(long, value_name = "FILE", default_value = FILE)]
+    #[arg(long, value_name = "FILE", default_value = CONFIG_PATH)]
     pub config: PathBuf,
     /// Print one JSON object and nothing else
     #[arg(long)]

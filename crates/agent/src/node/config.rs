@@ -15,27 +15,27 @@ use crate::gateway::config::build::mechanism;
 use crate::gateway::config::draft::Control;
 use crate::gateway::config::refuse::{Result, fail, refused};
 use crate::gateway::config::{ConfigError, Mode, read_file, text};
-use crate::key::NODE_KEY;
+use crate::key::NODE_KEY_PATH;
 
 /// Default path of the configuration.
-pub const FILE: &str = "/etc/fairmesh/node.toml";
+pub const CONFIG_PATH: &str = "/etc/fairmesh/node.toml";
 /// Default path of the control socket.
-pub const SOCKET: &str = "/run/fairmesh-node/node.sock";
+pub const SOCKET_PATH: &str = "/run/fairmesh-node/node.sock";
 /// Default folder of the state.
-pub const STATE: &str = "/var/lib/fairmesh-node";
+pub const STATE_FOLDER: &str = "/var/lib/fairmesh-node";
 /// UDP port of messages between routers.
-pub const PORT: u16 = 5248;
+pub const MESSAGE_PORT: u16 = 5248;
 /// UDP port of a gateway's orders to this router.
 pub const ORDER_PORT: u16 = 5249;
 /// Least rate to which orders limit this router without `floor`.
-const FLOOR: BitRate = BitRate(64_000);
+const DEFAULT_FLOOR: BitRate = BitRate(64_000);
 /// Most mesh interfaces.
 const MAX_INTERFACES: usize = 8;
 /// Addresses of homes without `homes`: private ones (RFC 1918, RFC 6598, RFC 4193).
-const HOMES: [&str; 5] =
+const PRIVATE_PREFIXES: [&str; 5] =
     ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
 /// Control without `control.use`: none.
-const CONTROL: &str = "fifo";
+const DEFAULT_CONTROL: &str = "fifo";
 
 /// Forwarding of packets over the mesh.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -189,7 +189,7 @@ impl Config {
             role: Role::default(),
             rate: None,
             capacity: None,
-            floor: FLOOR,
+            floor: DEFAULT_FLOOR,
             mechanism: Mechanism::none(),
             ..c.clone()
         };
@@ -269,7 +269,7 @@ fn build(draft: &Draft) -> Result<Config> {
     };
     let homes = match &draft.homes {
         Some(homes) => homes.iter().map(String::as_str).enumerate().map(prefix).collect(),
-        None => HOMES.into_iter().enumerate().map(prefix).collect::<Result<Vec<_>>>(),
+        None => PRIVATE_PREFIXES.into_iter().enumerate().map(prefix).collect::<Result<Vec<_>>>(),
     }?;
     if homes.is_empty() || homes.len() > FlowMeter::MAX_PREFIXES {
         let found = format!("{} prefixes", homes.len());
@@ -295,16 +295,16 @@ fn build(draft: &Draft) -> Result<Config> {
         batman,
         wired,
         role: draft.role,
-        key: path(&draft.key, "key", NODE_KEY)?,
+        key: path(&draft.key, "key", NODE_KEY_PATH)?,
         homes,
         number: draft.number,
         rate: draft.rate,
         capacity: draft.capacity,
-        floor: draft.floor.unwrap_or(FLOOR),
-        mechanism: mechanism(&draft.control, CONTROL, &Registry::standard())?,
+        floor: draft.floor.unwrap_or(DEFAULT_FLOOR),
+        mechanism: mechanism(&draft.control, DEFAULT_CONTROL, &Registry::standard())?,
         metrics: listen,
-        socket: path(&draft.paths.socket, "paths.socket", SOCKET)?,
-        state: path(&draft.paths.state, "paths.state", STATE)?,
+        socket: path(&draft.paths.socket, "paths.socket", SOCKET_PATH)?,
+        state: path(&draft.paths.state, "paths.state", STATE_FOLDER)?,
     })
 }
 
@@ -312,7 +312,7 @@ fn build(draft: &Draft) -> Result<Config> {
 mod tests {
     use super::*;
 
-    const LEAST: &str = "interfaces = [\"mesh0\"]\nrouting = \"hwmp\"\n";
+    const MINIMAL: &str = "interfaces = [\"mesh0\"]\nrouting = \"hwmp\"\n";
 
     fn refused(text: &str) -> String {
         Config::parse("node.toml", text).expect_err(text).to_string()
@@ -320,16 +320,16 @@ mod tests {
 
     #[test]
     fn two_lines_are_a_configuration_that_only_observes() {
-        let config = Config::parse("node.toml", LEAST).unwrap();
+        let config = Config::parse("node.toml", MINIMAL).unwrap();
         assert_eq!((config.mode, config.role), (Mode::Observe, Role::Router));
         assert!(config.mechanism.is_none());
-        assert_eq!((config.key, config.metrics), (PathBuf::from(NODE_KEY), None));
-        assert_eq!(config.homes.len(), HOMES.len());
+        assert_eq!((config.key, config.metrics), (PathBuf::from(NODE_KEY_PATH), None));
+        assert_eq!(config.homes.len(), PRIVATE_PREFIXES.len());
     }
 
     #[test]
     fn errors_name_line_key_and_expectation() {
-        let more = |line: &str| refused(&format!("{LEAST}{line}\n"));
+        let more = |line: &str| refused(&format!("{MINIMAL}{line}\n"));
         let of = |text: String, parts: [&str; 3]| {
             assert!(parts.iter().all(|p| text.contains(p)), "{text}");
         };

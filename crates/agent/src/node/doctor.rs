@@ -2,7 +2,7 @@
 
 use fairmesh_linux::{Error, LocalShaper, link};
 
-use super::config::{Config, ORDER_PORT, PORT, Routing};
+use super::config::{Config, MESSAGE_PORT, ORDER_PORT, Routing};
 use super::machine::Carrier;
 use super::report::Status;
 use crate::gateway::config::Mode;
@@ -10,9 +10,9 @@ use crate::gateway::doctor::{Finding, Verdict};
 use crate::gateway::exchange::read_key;
 
 /// Uptime from which a missing neighbour is a finding, in s.
-const SETTLED: f64 = 10.0;
+const MIN_UPTIME_S: f64 = 10.0;
 /// Share of lost messages from which a link is suspicious.
-const LOSSY: f64 = 0.5;
+const LOSSY_FRACTION: f64 = 0.5;
 /// Messages from which a share of losses counts.
 const MIN_MESSAGES: u64 = 50;
 
@@ -77,7 +77,7 @@ fn interface(config: &Config, name: &str) -> (Verdict, String) {
 
 /// Checks the daemon's view of its neighbours and its control.
 pub(super) fn of_daemon(status: &Status, add: &mut impl FnMut(&'static str, Verdict, String)) {
-    let settled = status.uptime_seconds >= SETTLED;
+    let settled = status.uptime_seconds >= MIN_UPTIME_S;
     match (&status.waits, status.running) {
         (Some(why), _) if settled => {
             add("control", Verdict::Suspicious, format!("it waits: {why}"))
@@ -86,8 +86,9 @@ pub(super) fn of_daemon(status: &Status, add: &mut impl FnMut(&'static str, Verd
         _ => {}
     }
     for name in status.interfaces.iter().filter(|i| !i.talks).map(|i| &i.name) {
-        let text =
-            format!("no messages over {name}: it is absent or down, or UDP port {PORT} is in use");
+        let text = format!(
+            "no messages over {name}: it is absent or down, or UDP port {MESSAGE_PORT} is in use"
+        );
         add("messages", Verdict::Wrong, text);
     }
     if status.control.contains("+agents") && status.orders.is_none() {
@@ -121,11 +122,11 @@ pub(super) fn of_daemon(status: &Status, add: &mut impl FnMut(&'static str, Verd
                 Verdict::Suspicious,
                 format!(
                     "no messages from {} on {}: it runs no fairmesh-node, has another key, or {lost}a firewall \
-                     drops UDP port {PORT}",
+                     drops UDP port {MESSAGE_PORT}",
                     n.mac, n.interface
                 ),
             ),
-            Some(_) if sent >= MIN_MESSAGES && n.lost as f64 > LOSSY * sent as f64 => (
+            Some(_) if sent >= MIN_MESSAGES && n.lost as f64 > LOSSY_FRACTION * sent as f64 => (
                 Verdict::Suspicious,
                 format!("{} of {sent} messages of {} are lost", n.lost, n.mac),
             ),

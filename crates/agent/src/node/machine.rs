@@ -13,24 +13,24 @@ use fairmesh_linux::netlink::Netlink;
 use fairmesh_linux::nl80211::{ActionFrames, Nl80211, Radio, RadioMode, Station, Survey};
 use fairmesh_linux::tc::stats::Stats;
 use fairmesh_linux::{
-    Error, FREE_PRIORITY, Interface, IpNet, LocalPlace, LocalShaper, MacAddr, NextHopShaper,
-    Removed, broadcast,
+    Error, Interface, IpNet, LocalPlace, LocalShaper, MacAddr, NextHopShaper, Removed,
+    UNLIMITED_PRIORITY, broadcast,
 };
 use fairmesh_units::{BitRate, Probability, Span};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
-use super::config::{ORDER_PORT, PORT};
-use super::message::MAX_MESSAGE;
+use super::config::{MESSAGE_PORT, ORDER_PORT};
+use super::message::MAX_MESSAGE_BYTES;
 
 /// Most messages read in one call, before the loop continues.
-const MAX_AT_ONCE: usize = 64;
+const MAX_MESSAGES_PER_CALL: usize = 64;
 /// Least time between two wake-ups of the loop.
 const MIN_WAKE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Flows of local traffic for which a fair queue has room.
-const FAIR_FLOWS: u32 = 16;
+const FAIR_QUEUE_FLOWS: u32 = 16;
 
 /// Time after which marks end unless they are renewed.
 pub const MARK_LIFETIME: Span = Span::from_secs(5);
@@ -280,7 +280,7 @@ impl Sockets {
             Some(Err(e)) => (None, Some(e.to_string())),
             None => (None, None),
         };
-        let udp = match broadcast::open(name, PORT, FREE_PRIORITY) {
+        let udp = match broadcast::open(name, MESSAGE_PORT, UNLIMITED_PRIORITY) {
             Ok(socket) => Some(socket),
             Err(_) if frames.is_some() => None,
             Err(e) => return Err(e),
@@ -302,7 +302,7 @@ impl Sockets {
         }
         let framed = self.carrier() == Carrier::ActionFrames;
         let udp = self.udp.as_ref().filter(|_| also_udp || !framed);
-        udp.is_some_and(|udp| broadcast::send(udp, PORT, bytes).is_ok()) || framed
+        udp.is_some_and(|udp| broadcast::send(udp, MESSAGE_PORT, bytes).is_ok()) || framed
     }
 
     /// Passes waiting messages to `handle`; returns false if none waits.
@@ -314,7 +314,7 @@ impl Sockets {
         }
         let Some(udp) = &self.udp else { return false };
         // One more, so that a message that is too long is not taken for a shorter one.
-        let mut buffer = [0; MAX_MESSAGE + 1];
+        let mut buffer = [0; MAX_MESSAGE_BYTES + 1];
         match udp.recv(&mut buffer) {
             Ok(length) => handle(Carrier::Udp, &buffer[..length]),
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -358,7 +358,7 @@ impl OrderSocket {
         let socket = UdpSocket::bind(&any[..]).map_err(failed())?;
         socket.set_nonblocking(true).map_err(failed())?;
         // A response does not wait behind the traffic that the order limits.
-        let priority = FREE_PRIORITY.cast_signed();
+        let priority = UNLIMITED_PRIORITY.cast_signed();
         setsockopt(&socket, sockopt::Priority, &priority).map_err(|e| failed()(e.into()))?;
         let watched = vec![socket.as_fd().try_clone_to_owned().map_err(failed())?];
         let (read, done) = sync_channel(1);
@@ -540,7 +540,7 @@ impl Machine for Kernel {
         for (at, opened) in self.interfaces.iter_mut().enumerate() {
             let Some(connection) = &mut opened.connection else { continue };
             let mut each = |carrier, message: &[u8]| handle(at, carrier, message);
-            for _ in 0..MAX_AT_ONCE {
+            for _ in 0..MAX_MESSAGES_PER_CALL {
                 if !connection.sockets.receive(&mut each) {
                     break;
                 }
@@ -563,7 +563,7 @@ impl Machine for Kernel {
         self.shaper = None;
         let mut shaper = LocalShaper::install(place, queue.packets(), burst)?;
         if matches!(queue, Leaf::Fair { .. })
-            && let Err(e) = shaper.serve_in_turn(queue.packets().saturating_mul(FAIR_FLOWS))
+            && let Err(e) = shaper.serve_in_turn(queue.packets().saturating_mul(FAIR_QUEUE_FLOWS))
         {
             let _ = LocalShaper::remove(place);
             return Err(e);
@@ -583,8 +583,8 @@ impl Machine for Kernel {
 
     fn read_orders(&mut self, handle: &mut dyn FnMut(&[u8]) -> Option<Vec<u8>>) {
         let Some(orders) = &mut self.orders else { return };
-        let mut buffer = [0; MAX_MESSAGE + 1];
-        for _ in 0..MAX_AT_ONCE {
+        let mut buffer = [0; MAX_MESSAGE_BYTES + 1];
+        for _ in 0..MAX_MESSAGES_PER_CALL {
             match orders.socket.recv_from(&mut buffer) {
                 Ok((length, from)) => {
                     if let Some(response) = handle(&buffer[..length]) {

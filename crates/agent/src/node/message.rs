@@ -12,7 +12,7 @@
 //! | 22… | fields: type, length of the value, value; an octet each before the value |
 //! | last 12 | tag of all preceding octets |
 //!
-//! Integers are big-endian. A message has at most [`MAX_MESSAGE`] octets, so that a vendor action frame can carry it.
+//! Integers are big-endian. A message has at most [`MAX_MESSAGE_BYTES`] octets, so that a vendor action frame can carry it.
 //!
 //! | field | value |
 //! |---|---|
@@ -31,9 +31,9 @@ use serde::{Deserialize, Serialize};
 use crate::key::Key;
 
 /// Longest message in octets.
-pub const MAX_MESSAGE: usize = 250;
+pub const MAX_MESSAGE_BYTES: usize = 250;
 /// Longest list of fields in octets.
-pub const MAX_FIELDS: usize = MAX_MESSAGE - HEADER - TAG;
+pub const MAX_FIELDS_BYTES: usize = MAX_MESSAGE_BYTES - HEADER_BYTES - TAG_BYTES;
 
 const MAGIC: &[u8; 2] = b"fm";
 /// Version of the format.
@@ -50,14 +50,14 @@ pub enum Kind {
     Challenge = 3,
 }
 
-const HEADER: usize = 22;
+const HEADER_BYTES: usize = 22;
 /// Octets of the truncated tag.
 ///
 /// RFC 2104 §5 recommends half of the complete tag, which is 16 octets, and at least 10. A forger has one attempt per message and sees no result, and the receiver checks a bounded number per second.
-const TAG: usize = 12;
+const TAG_BYTES: usize = 12;
 
 /// Longest name of a mechanism in a message.
-const MAX_NAME: usize = 32;
+const MAX_NAME_BYTES: usize = 32;
 
 /// Reason why the bytes are not a valid message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,12 +118,12 @@ pub enum Field<'a> {
     Challenge(u64),
 }
 
-const ROLE: u8 = 1;
-const MECHANISM: u8 = 2;
-const BODY: u8 = 3;
-const TO: u8 = 4;
-const NUMBER: u8 = 5;
-const CHALLENGE: u8 = 6;
+const ROLE_FIELD: u8 = 1;
+const MECHANISM_FIELD: u8 = 2;
+const BODY_FIELD: u8 = 3;
+const TO_FIELD: u8 = 4;
+const NUMBER_FIELD: u8 = 5;
+const CHALLENGE_FIELD: u8 = 6;
 
 /// The fields of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,7 +135,15 @@ impl<'a> Fields<'a> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let (kind, value, after) = split(rest)?;
-            if matches!(kind, ROLE | MECHANISM | BODY | TO | NUMBER | CHALLENGE) {
+            if matches!(
+                kind,
+                ROLE_FIELD
+                    | MECHANISM_FIELD
+                    | BODY_FIELD
+                    | TO_FIELD
+                    | NUMBER_FIELD
+                    | CHALLENGE_FIELD
+            ) {
                 known(kind, value)?;
             }
             rest = after;
@@ -199,14 +207,18 @@ fn split(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 
 fn known(kind: u8, value: &[u8]) -> Option<Field<'_>> {
     match (kind, value) {
-        (ROLE, [code]) => Role::ALL.get(usize::from(*code)).map(|role| Field::Role(*role)),
-        (MECHANISM, name) if (1..=MAX_NAME).contains(&name.len()) && name.is_ascii() => {
+        (ROLE_FIELD, [code]) => Role::ALL.get(usize::from(*code)).map(|role| Field::Role(*role)),
+        (MECHANISM_FIELD, name)
+            if (1..=MAX_NAME_BYTES).contains(&name.len()) && name.is_ascii() =>
+        {
             std::str::from_utf8(name).ok().map(Field::Mechanism)
         }
-        (BODY, body) => Some(Field::Body(body)),
-        (TO, mac) => mac.try_into().ok().map(|mac| Field::To(MacAddr(mac))),
-        (NUMBER, number) => number.try_into().ok().map(|n| Field::Number(u16::from_be_bytes(n))),
-        (CHALLENGE, c) => c.try_into().ok().map(|c| Field::Challenge(u64::from_be_bytes(c))),
+        (BODY_FIELD, body) => Some(Field::Body(body)),
+        (TO_FIELD, mac) => mac.try_into().ok().map(|mac| Field::To(MacAddr(mac))),
+        (NUMBER_FIELD, number) => {
+            number.try_into().ok().map(|n| Field::Number(u16::from_be_bytes(n)))
+        }
+        (CHALLENGE_FIELD, c) => c.try_into().ok().map(|c| Field::Challenge(u64::from_be_bytes(c))),
         _ => None,
     }
 }
@@ -228,26 +240,27 @@ impl Draft {
         let (kind, value): (u8, &[u8]) = match field {
             Field::Role(role) => {
                 code = [role as u8];
-                (ROLE, &code)
+                (ROLE_FIELD, &code)
             }
-            Field::Mechanism(name) => (MECHANISM, name.as_bytes()),
-            Field::Body(body) => (BODY, body),
+            Field::Mechanism(name) => (MECHANISM_FIELD, name.as_bytes()),
+            Field::Body(body) => (BODY_FIELD, body),
             Field::To(mac) => {
                 address = mac.0;
-                (TO, &address)
+                (TO_FIELD, &address)
             }
             Field::Number(number) => {
                 two = number.to_be_bytes();
-                (NUMBER, &two)
+                (NUMBER_FIELD, &two)
             }
             Field::Challenge(challenge) => {
                 eight = challenge.to_be_bytes();
-                (CHALLENGE, &eight)
+                (CHALLENGE_FIELD, &eight)
             }
         };
-        let fits = self.0.len() + 2 + value.len() <= MAX_FIELDS && known(kind, value).is_some();
+        let fits =
+            self.0.len() + 2 + value.len() <= MAX_FIELDS_BYTES && known(kind, value).is_some();
         if fits {
-            // At most MAX_FIELDS, which is less than 256.
+            // At most MAX_FIELDS_BYTES, which is less than 256.
             self.0.extend_from_slice(&[kind, value.len() as u8]);
             self.0.extend_from_slice(value);
         }
@@ -256,7 +269,7 @@ impl Draft {
 
     /// Octets of the complete message.
     pub fn size(&self) -> usize {
-        HEADER + self.0.len() + TAG
+        HEADER_BYTES + self.0.len() + TAG_BYTES
     }
 }
 
@@ -310,7 +323,7 @@ pub fn seal_as(
     out.extend_from_slice(&sequence.to_be_bytes());
     out.extend_from_slice(&draft.0);
     let tag = key.key.tag(&out);
-    out.extend_from_slice(&tag[..TAG]);
+    out.extend_from_slice(&tag[..TAG_BYTES]);
     out
 }
 
@@ -331,10 +344,10 @@ pub fn peek_as<'a>(
     key: &MeshKey,
     bytes: &'a [u8],
 ) -> Result<Unverified<'a>, Unreadable> {
-    if bytes.len() > MAX_MESSAGE {
+    if bytes.len() > MAX_MESSAGE_BYTES {
         return Err(Unreadable::Malformed);
     }
-    let (header, rest) = bytes.split_first_chunk::<HEADER>().ok_or(Unreadable::Malformed)?;
+    let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Unreadable::Malformed)?;
     if header[..2] != *MAGIC {
         return Err(Unreadable::Malformed);
     }
@@ -348,7 +361,7 @@ pub fn peek_as<'a>(
     if header[4..8] != key.mesh {
         return Err(Unreadable::Mesh);
     }
-    let fields = rest.len().checked_sub(TAG).ok_or(Unreadable::Malformed)?;
+    let fields = rest.len().checked_sub(TAG_BYTES).ok_or(Unreadable::Malformed)?;
     let mac = MacAddr([header[8], header[9], header[10], header[11], header[12], header[13]]);
     if !mac.is_unicast() {
         return Err(Unreadable::Malformed);
@@ -378,7 +391,7 @@ impl<'a> Unverified<'a> {
     /// # Errors
     /// [`Unreadable::Tag`].
     pub fn verify(self, key: &MeshKey) -> Result<Message<'a>, Unreadable> {
-        let (tagged, tag) = self.bytes.split_at(self.bytes.len() - TAG);
+        let (tagged, tag) = self.bytes.split_at(self.bytes.len() - TAG_BYTES);
         if key.key.verifies(tagged, tag) { Ok(self.message) } else { Err(Unreadable::Tag) }
     }
 }
@@ -416,9 +429,9 @@ mod tests {
 
     /// Replaces the tag, as an owner of the key could.
     fn with_tag(mut bytes: Vec<u8>) -> Vec<u8> {
-        let end = bytes.len() - TAG;
+        let end = bytes.len() - TAG_BYTES;
         let tag = key(1).key.tag(&bytes[..end]);
-        bytes[end..].copy_from_slice(&tag[..TAG]);
+        bytes[end..].copy_from_slice(&tag[..TAG_BYTES]);
         bytes
     }
 
@@ -428,10 +441,10 @@ mod tests {
         let hex = |b: &[u8]| b.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let mesh = hex(&Key::new([1; 32]).tag(b"fairmesh mesh tag")[..4]);
         let expected = format!("666d0101{mesh}0200000000070000000500000006010101020367617003 0153");
-        assert_eq!(hex(&bytes[..bytes.len() - TAG]), expected.replace(' ', ""));
-        assert_eq!((draft(&[]).size(), MAX_FIELDS), (34, 216));
-        let all = vec![9; MAX_FIELDS - 2];
-        assert_eq!(seal(&key(1), MAC, 1, 1, &draft(&[Field::Body(&all)])).len(), MAX_MESSAGE);
+        assert_eq!(hex(&bytes[..bytes.len() - TAG_BYTES]), expected.replace(' ', ""));
+        assert_eq!((draft(&[]).size(), MAX_FIELDS_BYTES), (34, 216));
+        let all = vec![9; MAX_FIELDS_BYTES - 2];
+        assert_eq!(seal(&key(1), MAC, 1, 1, &draft(&[Field::Body(&all)])).len(), MAX_MESSAGE_BYTES);
     }
 
     #[test]
@@ -442,9 +455,9 @@ mod tests {
         assert_eq!(read.fields.role(), Role::Gateway);
         assert_eq!(read.fields.bodies("gap", &[MAC]).collect::<Vec<_>>(), [[0x53]]);
         assert_eq!(read.fields.bodies("cna", &[MAC]).count(), 0);
-        let mut later = bytes[..bytes.len() - TAG].to_vec();
+        let mut later = bytes[..bytes.len() - TAG_BYTES].to_vec();
         later.extend_from_slice(&[99, 2, 1, 2, 3, 1, 4]);
-        later.extend_from_slice(&[0; TAG]);
+        later.extend_from_slice(&[0; TAG_BYTES]);
         let later = with_tag(later);
         let read = open(&key(1), &later).unwrap();
         assert_eq!(read.fields.bodies("gap", &[MAC]).collect::<Vec<_>>(), [[0x53], [4]]);
@@ -484,13 +497,13 @@ mod tests {
 
     #[test]
     fn fields_that_do_not_fit_are_not_added() {
-        let mut full = draft(&[Field::Body(&[0; MAX_FIELDS - 5])]);
+        let mut full = draft(&[Field::Body(&[0; MAX_FIELDS_BYTES - 5])]);
         let before = full.clone();
         assert!(!full.push(Field::Body(&[1, 2])));
         assert!(!full.push(Field::Mechanism("")) && !full.push(Field::Mechanism("né")));
         assert_eq!(full, before);
         assert!(full.push(Field::Role(Role::Router)));
-        assert_eq!(full.size(), MAX_MESSAGE);
+        assert_eq!(full.size(), MAX_MESSAGE_BYTES);
     }
 
     fn body() -> impl Strategy<Value = Vec<u8>> {
@@ -502,7 +515,7 @@ mod tests {
         fn every_message_is_read_as_written(body in body(), run: u32, sequence: u32, mac: [u8; 6]) {
             let mac = MacAddr([mac[0] & 0xfe, mac[1], mac[2], mac[3], mac[4], mac[5]]);
             let bytes = seal(&key(1), mac, run, sequence, &draft(&[Field::Mechanism("x"), Field::Body(&body)]));
-            prop_assert!(bytes.len() <= MAX_MESSAGE);
+            prop_assert!(bytes.len() <= MAX_MESSAGE_BYTES);
             let read = open(&key(1), &bytes).unwrap();
             prop_assert_eq!((read.mac, read.run, read.sequence), (mac, run, sequence));
             prop_assert_eq!(read.fields.bodies("x", &[MAC]).collect::<Vec<_>>(), [&body[..]]);
@@ -537,14 +550,14 @@ mod tests {
         #[test]
         fn nothing_makes_the_reader_fail(bytes in prop::collection::vec(any::<u8>(), 0..260), head: bool) {
             let mut bytes = bytes;
-            if head && bytes.len() >= HEADER + TAG {
+            if head && bytes.len() >= HEADER_BYTES + TAG_BYTES {
                 bytes[..4].copy_from_slice(b"fm\x01\x01");
                 bytes[4..8].copy_from_slice(&key(1).mesh);
                 bytes = with_tag(bytes);
             }
             if let Ok(read) = open(&key(1), &bytes) {
                 let size: usize = read.fields.bodies("gap", &[MAC]).map(<[u8]>::len).sum();
-                prop_assert!(size <= MAX_FIELDS);
+                prop_assert!(size <= MAX_FIELDS_BYTES);
             }
         }
     }

@@ -10,7 +10,7 @@
 //!   to a new one.
 //! - A sender is *active* for [`EXPIRY_PERIODS`] periods after its last message, by the receiver's clock.
 //!
-//! The limits of this protection: a sender without a message for longer than [`MEMORY`] is forgotten, and then its
+//! The limits of this protection: a sender without a message for longer than [`SENDER_LIFETIME`] is forgotten, and then its
 //! recorded messages are accepted again, each once. They expire as all messages do.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -30,7 +30,7 @@ pub const OCTETS_PER_SECOND: u32 = 1000;
 /// Periods without a message after which a sender is no longer active.
 pub const EXPIRY_PERIODS: u64 = 3;
 /// Time without a message after which a sender is forgotten.
-pub const MEMORY: Span = Span::from_secs(600);
+pub const SENDER_LIFETIME: Span = Span::from_secs(600);
 /// Most tags that are checked in a second.
 ///
 /// 64 neighbours send 640 messages per second at most.
@@ -139,25 +139,25 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    const UNIT: u64 = 1_000_000_000;
+    const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
     pub fn full(per_second: u32, now: Time) -> Self {
-        Bucket { per_second, left: u64::from(per_second) * Self::UNIT, filled: now }
+        Bucket { per_second, left: u64::from(per_second) * Self::NANOS_PER_SECOND, filled: now }
     }
 
     pub fn fill(&mut self, now: Time) {
-        let all = u64::from(self.per_second) * Self::UNIT;
+        let all = u64::from(self.per_second) * Self::NANOS_PER_SECOND;
         let grown = now.since(self.filled).min(SECOND).as_nanos() * u64::from(self.per_second);
         self.left = self.left.saturating_add(grown).min(all);
         self.filled = self.filled.max(now);
     }
 
     pub fn has(&self, tokens: usize) -> bool {
-        self.left >= tokens as u64 * Self::UNIT
+        self.left >= tokens as u64 * Self::NANOS_PER_SECOND
     }
 
     pub fn take(&mut self, tokens: usize) {
-        self.left = self.left.saturating_sub(tokens as u64 * Self::UNIT);
+        self.left = self.left.saturating_sub(tokens as u64 * Self::NANOS_PER_SECOND);
     }
 }
 
@@ -328,7 +328,7 @@ impl Neighbours {
                 sender.active = false;
                 gone.push(*mac);
             }
-            idle <= MEMORY
+            idle <= SENDER_LIFETIME
         });
         gone
     }

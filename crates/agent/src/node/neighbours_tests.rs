@@ -87,7 +87,7 @@ fn a_sender_expires_by_the_clock_of_the_receiver() {
             .appeared
     );
     assert_eq!(here.senders().count(), 1);
-    assert_eq!(here.expire(at(7000) + MEMORY + Span::from_nanos(1)), [mac(1)]);
+    assert_eq!(here.expire(at(7000) + SENDER_LIFETIME + Span::from_nanos(1)), [mac(1)]);
     assert_eq!(here.senders().count(), 0, "forgotten");
 }
 

@@ -12,7 +12,7 @@ use fairmesh_units::NodeId;
 /// Most neighbours with a number; others are left out.
 const MAX_NUMBERS: usize = 256;
 /// First number of neighbours that announce none.
-const UNANNOUNCED: u32 = 1 << 16;
+const FIRST_UNANNOUNCED: u32 = 1 << 16;
 
 /// Returns the number of a router with this address.
 ///
@@ -57,7 +57,7 @@ impl Numbers {
             return None;
         }
         let unannounced = self.neighbours.values().map(|n| n.0 + 1).max().unwrap_or(0);
-        let number = NodeId(unannounced.max(UNANNOUNCED));
+        let number = NodeId(unannounced.max(FIRST_UNANNOUNCED));
         self.neighbours.insert(mac, number);
         Some(number)
     }
@@ -96,14 +96,14 @@ mod tests {
     #[test]
     fn neighbours_have_the_numbers_that_they_announce() {
         let mut numbers = Numbers::default();
-        assert_eq!(numbers.of(mac(1)), Some(NodeId(UNANNOUNCED)));
+        assert_eq!(numbers.of(mac(1)), Some(NodeId(FIRST_UNANNOUNCED)));
         numbers.announce(mac(1), 7);
         // The second address of the same router.
         numbers.announce(mac(2), 7);
         assert_eq!((numbers.of(mac(1)), numbers.of(mac(2))), (Some(NodeId(7)), Some(NodeId(7))));
         assert_eq!(numbers.mac(NodeId(7)), Some(mac(1)));
         let others = [numbers.of(mac(3)), numbers.of(mac(4))];
-        assert_eq!(others, [Some(NodeId(UNANNOUNCED)), Some(NodeId(UNANNOUNCED + 1))]);
+        assert_eq!(others, [Some(NodeId(FIRST_UNANNOUNCED)), Some(NodeId(FIRST_UNANNOUNCED + 1))]);
         assert_eq!((numbers.own(), numbers.clash()), (NodeId(0), None));
         numbers.set_own(7);
         assert_eq!((numbers.own(), numbers.clash()), (NodeId(7), Some(mac(1))));

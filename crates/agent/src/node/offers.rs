@@ -100,8 +100,8 @@ pub fn offers(config: &Config, probe: Probe) -> Offers {
         plans: match (flows, next_hops) {
             (false, false) => &[ALL_LOCAL],
             (false, true) => &[ALL_LOCAL, NEXT_HOPS],
-            (true, false) => &[LOCAL_FLOWS, ENTERING],
-            (true, true) => &[LOCAL_FLOWS, ENTERING, NEXT_HOPS],
+            (true, false) => &[LOCAL_FLOWS, ENTERING_FLOWS],
+            (true, true) => &[LOCAL_FLOWS, ENTERING_FLOWS, NEXT_HOPS],
         },
     }
 }
@@ -123,7 +123,7 @@ fn host(config: &Config) -> &'static str {
 }
 
 /// One class with the traffic that the router itself sends into the mesh.
-const LOCAL: ClassOffer = ClassOffer {
+const LOCAL_CLASS: ClassOffer = ClassOffer {
     kind: ClassKind::All,
     limits: &[LimitKind::None, LimitKind::Rate],
     leaves: &[LeafKind::DropTail, LeafKind::Fair],
@@ -133,7 +133,7 @@ const LOCAL: ClassOffer = ClassOffer {
 };
 
 /// A class for all packets to one next hop, forwarded ones included.
-const NEXT_HOP: ClassOffer = ClassOffer {
+const NEXT_HOP_CLASS: ClassOffer = ClassOffer {
     kind: ClassKind::Link,
     limits: &[LimitKind::Airtime],
     leaves: &[LeafKind::Fair],
@@ -143,13 +143,14 @@ const NEXT_HOP: ClassOffer = ClassOffer {
 };
 
 /// A class for each flow that enters the mesh here.
-const FLOW: ClassOffer =
-    ClassOffer { kind: ClassKind::Flow, leaves: &[LeafKind::DropTail], ..LOCAL };
+const FLOW_CLASS: ClassOffer =
+    ClassOffer { kind: ClassKind::Flow, leaves: &[LeafKind::DropTail], ..LOCAL_CLASS };
 
-const ALL_LOCAL: PointOffer = PointOffer { point: Point::Local, classes: &[LOCAL] };
-const LOCAL_FLOWS: PointOffer = PointOffer { point: Point::Local, classes: &[LOCAL, FLOW] };
-const ENTERING: PointOffer = PointOffer { point: Point::Transit, classes: &[FLOW] };
-const NEXT_HOPS: PointOffer = PointOffer { point: Point::Interface, classes: &[NEXT_HOP] };
+const ALL_LOCAL: PointOffer = PointOffer { point: Point::Local, classes: &[LOCAL_CLASS] };
+const LOCAL_FLOWS: PointOffer =
+    PointOffer { point: Point::Local, classes: &[LOCAL_CLASS, FLOW_CLASS] };
+const ENTERING_FLOWS: PointOffer = PointOffer { point: Point::Transit, classes: &[FLOW_CLASS] };
+const NEXT_HOPS: PointOffer = PointOffer { point: Point::Interface, classes: &[NEXT_HOP_CLASS] };
 
 /// Role in the mesh, for mechanisms. `gateway`: a gateway is one of its neighbours.
 pub fn site(role: Role, gateway: bool) -> Site {

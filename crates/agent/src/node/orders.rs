@@ -4,7 +4,7 @@
 //! the way sees, stores, repeats and delays them, but has no key:
 //!
 //! - An order is accepted if its tag is right, it repeats a challenge that this router has drawn within the last two
-//!   [`CHALLENGE`] periods, and it is newer than every accepted one of its sender. A recorded order is therefore never
+//!   [`CHALLENGE_LIFETIME`] periods, and it is newer than every accepted one of its sender. A recorded order is therefore never
 //!   accepted again, also after a restart of this router.
 //! - Every order with the right tag gets a response with the present challenge, at most [`RESPONSES_PER_SECOND`].
 //! - At most [`MAX_SENDERS`] gateways are known, and [`CHECKS_PER_SECOND`] tags are checked in a second.
@@ -18,7 +18,7 @@ use super::message::{self, Draft, Field, Kind, MeshKey, Message};
 use super::neighbours::{Bucket, Cause};
 
 /// Time for which a challenge is the newest one; it is accepted for as long again.
-pub const CHALLENGE: Span = Span::from_secs(30);
+pub const CHALLENGE_LIFETIME: Span = Span::from_secs(30);
 /// Most gateways with orders at a time.
 pub const MAX_SENDERS: usize = 8;
 /// Most tags that are checked in a second.
@@ -100,12 +100,12 @@ impl Orders {
     }
 
     fn draw(&mut self, now: Time) {
-        let periods = now.since(self.drawn).as_nanos() / CHALLENGE.as_nanos();
+        let periods = now.since(self.drawn).as_nanos() / CHALLENGE_LIFETIME.as_nanos();
         for _ in 0..periods.min(2) {
             self.challenges = [(self.random)(), self.challenges[0]];
         }
-        self.drawn += CHALLENGE.saturating_mul(periods);
-        let memory = CHALLENGE.saturating_mul(2);
+        self.drawn += CHALLENGE_LIFETIME.saturating_mul(periods);
+        let memory = CHALLENGE_LIFETIME.saturating_mul(2);
         self.senders.retain(|_, (_, last)| now.since(*last) <= memory);
     }
 

@@ -10,14 +10,14 @@ use fairmesh_units::{FlowId, NodeId, Span, Time};
 use super::numbers::Numbers;
 
 /// Packets with data since the last look from which a flow counts.
-const MIN_PACKETS: u64 = 5;
+const MIN_FLOW_PACKETS: u64 = 5;
 /// Time without such packets after which a flow has ended.
-const LIFETIME: Span = Span::from_secs(120);
+const FLOW_TIMEOUT: Span = Span::from_secs(120);
 /// Most flows at once.
 const MAX_FLOWS: usize = 1024;
 /// Payload of TCP with timestamps in a packet of 1500 bytes.
-const PAYLOAD: u32 = 1448;
-const PACKET: u32 = 1500;
+const TCP_PAYLOAD_BYTES: u32 = 1448;
+const PACKET_BYTES: u32 = 1500;
 
 /// Identity of a home's flow in one direction, the same at every router.
 ///
@@ -52,7 +52,7 @@ pub struct Passing {
 
 /// Packets of a flow since the last look.
 #[derive(Clone, Copy, Default, Debug)]
-struct Moved {
+struct FlowPackets {
     home: (u32, bool),
     came: u64,
     left: u64,
@@ -76,7 +76,7 @@ impl Passing {
         counts: &[FlowCount],
         numbers: &mut Numbers,
     ) -> Vec<Change> {
-        let mut moved: BTreeMap<FlowId, Moved> = BTreeMap::new();
+        let mut moved: BTreeMap<FlowId, FlowPackets> = BTreeMap::new();
         let mut last = BTreeMap::new();
         for c in counts.iter().filter(|c| !c.ack) {
             let flow = flow_of(c.home, c.download);
@@ -97,14 +97,14 @@ impl Passing {
         }
         self.last = last;
         let mut changes = Vec::new();
-        for (flow, m) in moved.into_iter().filter(|(_, m)| m.came.max(m.left) >= MIN_PACKETS) {
-            let place = match (m.came >= MIN_PACKETS, m.left >= MIN_PACKETS) {
+        for (flow, m) in moved.into_iter().filter(|(_, m)| m.came.max(m.left) >= MIN_FLOW_PACKETS) {
+            let place = match (m.came >= MIN_FLOW_PACKETS, m.left >= MIN_FLOW_PACKETS) {
                 (true, false) => Place::Sink,
                 (false, true) if !gateway => Place::Source,
                 _ => Place::Forwarder,
             };
             let next_hop = m.next.map(|(_, node)| node).filter(|_| place != Place::Sink);
-            let here = FlowHere::new(flow, place, PAYLOAD, PACKET)
+            let here = FlowHere::new(flow, place, TCP_PAYLOAD_BYTES, PACKET_BYTES)
                 .with_next_hop(next_hop)
                 .with_upstream(Some(!m.home.1));
             let room = self.flows.len() < MAX_FLOWS;
@@ -114,7 +114,7 @@ impl Passing {
                     // A pause of one side is not another way.
                     let other = place != Place::Sink
                         && (known.here.place, known.here.next_hop) != (place, next_hop);
-                    if other && m.came + m.left >= 2 * MIN_PACKETS {
+                    if other && m.came + m.left >= 2 * MIN_FLOW_PACKETS {
                         known.here = here;
                         changes.push(Change::Seen(here));
                     }
@@ -127,7 +127,7 @@ impl Passing {
             }
         }
         self.flows.retain(|flow, known| {
-            let stays = now.since(known.active) <= LIFETIME;
+            let stays = now.since(known.active) <= FLOW_TIMEOUT;
             if !stays {
                 changes.push(Change::Gone(*flow));
             }

@@ -185,7 +185,7 @@ pub struct Status {
 
 /// The last decisions.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Why {
+pub struct WhyReport {
     /// Version of the format.
     pub schema: u32,
     /// Control with its variants.
@@ -302,7 +302,7 @@ pub fn status_text(s: &Status) -> String {
 }
 
 /// Returns the text of `why`.
-pub fn why_text(w: &Why) -> String {
+pub fn why_text(w: &WhyReport) -> String {
     let mut out = String::new();
     match (&w.waits, &w.limit) {
         (Some(why), _) => {

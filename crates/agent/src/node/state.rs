@@ -8,7 +8,7 @@ use super::places::Places;
 use crate::daemon::store::Store;
 
 /// Version of the format.
-const VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// Stored state.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -24,7 +24,7 @@ pub struct SavedState {
 
 impl Default for SavedState {
     fn default() -> Self {
-        SavedState { version: VERSION, run: 0, places: Places::default() }
+        SavedState { version: FORMAT_VERSION, run: 0, places: Places::default() }
     }
 }
 
@@ -42,8 +42,11 @@ impl SavedState {
     pub fn load(store: &mut Store) -> io::Result<SavedState> {
         let Some(text) = store.load()? else { return Ok(SavedState::default()) };
         let state: SavedState = serde_json::from_str(&text)?;
-        if state.version != VERSION {
-            return Err(io::Error::other(format!("version {} is not {VERSION}", state.version)));
+        if state.version != FORMAT_VERSION {
+            return Err(io::Error::other(format!(
+                "version {} is not {FORMAT_VERSION}",
+                state.version
+            )));
         }
         Ok(state)
     }

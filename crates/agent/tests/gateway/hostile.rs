@@ -66,7 +66,7 @@ fn slow_readers_of_the_metrics_take_no_memory() {
     let pid = daemon.pid();
     path.gateway.within(move || {
         let length = page();
-        assert!(length > 1_500_000, "{length} bytes: too short a page to tell");
+        assert!(length > 1_500_000, "{length} bytes: too short a page for this test");
         let before = resident(pid);
         let mut most = 0;
         for _ in 0..4 {

@@ -23,7 +23,7 @@ const MIDDLE: &str = "192.0.2.3:5247";
 type Datagram = (SocketAddr, Vec<u8>);
 
 /// An attacker on the path: each gateway takes its address for the other's.
-struct Middle {
+struct OnPathAttacker {
     socket: Arc<UdpSocket>,
     /// Datagrams that have passed.
     kept: Arc<Mutex<Vec<Datagram>>>,
@@ -32,8 +32,8 @@ struct Middle {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Middle {
-    fn new(second: &Path) -> Middle {
+impl OnPathAttacker {
+    fn new(second: &Path) -> OnPathAttacker {
         let socket = Arc::new(second.gateway.udp(MIDDLE));
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let kept = Arc::new(Mutex::new(Vec::new()));
@@ -54,7 +54,7 @@ impl Middle {
                 }
             }
         });
-        Middle { socket, kept, drops, stop, thread: Some(thread) }
+        OnPathAttacker { socket, kept, drops, stop, thread: Some(thread) }
     }
 
     /// Replays all datagrams to one of the two.
@@ -72,7 +72,7 @@ impl Middle {
     }
 }
 
-impl Drop for Middle {
+impl Drop for OnPathAttacker {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -118,7 +118,7 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     let Some(_one) = root("two_gateways_are_one") else { return };
     let first = Path::new();
     let second = first.beside();
-    let middle = Middle::new(&second);
+    let middle = OnPathAttacker::new(&second);
     let probe = Box::new(&first, &config("observe", "fifo", ""));
     let key = probe.output_without_configuration(&["key"]);
     let a = gateway(&first, 1, FIRST, &key, "10.1.");
@@ -207,7 +207,7 @@ fn homes_behind_two_gateways_have_the_same_share() {
     let Some(_one) = root("homes_behind_two_gateways") else { return };
     let first = Path::new();
     let second = first.beside();
-    let _middle = Middle::new(&second);
+    let _middle = OnPathAttacker::new(&second);
     let key =
         Box::new(&first, &config("observe", "fifo", "")).output_without_configuration(&["key"]);
     let a = gateway(&first, 1, FIRST, &key, "10.1.");

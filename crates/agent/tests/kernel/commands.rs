@@ -217,16 +217,16 @@ fn compare(mesh: &Mesh, homes: &[Home], found: &Value) {
 
 /// Runs init, check, run, apply and status, and stops the daemon.
 fn five_commands(mesh: &Mesh, kind: &str, source: &str, homes: &[Home]) {
-    let mut said = String::new();
+    let mut transcript = String::new();
     std::fs::create_dir_all("/etc/fairmesh").unwrap();
     let before = [1, 3].map(|n| mesh.rate(&mesh.radios[n]));
-    let (code, found) = mesh.fairmesh(&mut said, "init --json");
+    let (code, found) = mesh.fairmesh(&mut transcript, "init --json");
     let found: Value = serde_json::from_str(&found).unwrap();
     assert_eq!(code, 0, "{found}");
     compare(mesh, homes, &found);
-    said.clear();
+    transcript.clear();
 
-    let (code, out) = mesh.fairmesh(&mut said, &format!("init --output {CONFIG} --force"));
+    let (code, out) = mesh.fairmesh(&mut transcript, &format!("init --output {CONFIG} --force"));
     assert_eq!(code, 0, "{out}");
     for line in [
         format!("mesh       {}: ", mesh.interface),
@@ -261,10 +261,10 @@ fn five_commands(mesh: &Mesh, kind: &str, source: &str, homes: &[Home]) {
     }
     assert_eq!(text.matches("\n#[[subscriber]]").count(), homes.len(), "{text}");
 
-    let (code, out) = mesh.fairmesh(&mut said, "check");
+    let (code, out) = mesh.fairmesh(&mut transcript, "check");
     assert!(code == 0 && out.lines().all(|l| l.starts_with("ok ")), "{out}");
 
-    let _ = writeln!(said, "# fairmesh-gateway run &");
+    let _ = writeln!(transcript, "# fairmesh-gateway run &");
     let program = std::env::var("FAIRMESH_GATEWAY").unwrap();
     let log = std::fs::File::create("/tmp/daemon.log").unwrap();
     let mut command = Command::new("ip");
@@ -278,9 +278,9 @@ fn five_commands(mesh: &Mesh, kind: &str, source: &str, homes: &[Home]) {
     };
     let status = mesh.wait("the homes", |s| s["phase"] == "running" && names(s));
     assert_eq!((status["mode"].as_str(), mesh.limited()), (Some("observe"), 0), "{status}");
-    mesh.fairmesh(&mut said, "status");
+    mesh.fairmesh(&mut transcript, "status");
 
-    let (code, out) = mesh.fairmesh(&mut said, "apply");
+    let (code, out) = mesh.fairmesh(&mut transcript, "apply");
     assert!(code == 0 && out.contains("limits are set"), "{out}");
     mesh.wait("limits", |s| s["mode"] == "apply" && s["phase"] == "running");
     within(30, "limits", || mesh.limited() == 2 * homes.len());
@@ -301,7 +301,7 @@ fn five_commands(mesh: &Mesh, kind: &str, source: &str, homes: &[Home]) {
     let last = shown();
     let (least, most) = (first.min(last), first.max(last));
     let _ = writeln!(
-        said,
+        transcript,
         "# 20 Mbit/s of UDP to the client: {:.2} Mbit/s of {:.2} to {:.2}",
         got[0].rate / 1e6,
         least / 1e6,
@@ -309,11 +309,11 @@ fn five_commands(mesh: &Mesh, kind: &str, source: &str, homes: &[Home]) {
     );
     assert!(
         got[0].rate > 0.9 * least && got[0].rate < most,
-        "{} of {least} to {most}\n{said}",
+        "{} of {least} to {most}\n{transcript}",
         got[0].rate
     );
-    let (_, out) = mesh.fairmesh(&mut said, "status");
-    let (_, doctor) = mesh.fairmesh(&mut said, "doctor");
+    let (_, out) = mesh.fairmesh(&mut transcript, "status");
+    let (_, doctor) = mesh.fairmesh(&mut transcript, "doctor");
     assert!(!doctor.contains("WRONG"), "{doctor}");
     let log = read_to_string("/tmp/daemon.log").unwrap();
     assert!(!log.contains("counters."), "{out}\n{log}");
@@ -321,9 +321,9 @@ fn five_commands(mesh: &Mesh, kind: &str, source: &str, homes: &[Home]) {
     nix::sys::signal::kill(Pid::from_raw(daemon.0.id() as i32), Signal::SIGTERM).unwrap();
     assert_eq!(daemon.0.wait().unwrap().code(), Some(0), "{log}");
     assert_eq!(mesh.limited(), 0, "stopped");
-    assert_eq!(mesh.fairmesh(&mut said, "reset").0, 0);
+    assert_eq!(mesh.fairmesh(&mut transcript, "reset").0, 0);
     assert!(!mesh.gateway.sh("tc qdisc show").contains(" fa1:"));
-    keep(&format!("five-commands-{kind}.txt"), &(said + &text));
+    keep(&format!("five-commands-{kind}.txt"), &(transcript + &text));
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub struct CapacityArgs {
     /// Contention in both models: between nodes that decode each other, or that sense each other.
     /// By default domains decode and cliques sense
     #[arg(long, value_name = "HOW")]
-    pub hears: Option<ContentionRange>,
+    pub contention_range: Option<ContentionRange>,
     /// Sets of links that share the air (collision domains and cliques), the achievable rate region
     /// of the DCF, or GAP's fluid model
     #[arg(long, value_name = "MODEL", default_value = "sets")]

@@ -52,7 +52,7 @@ fn sets(
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     let forms = Forms {
-        report: || Ok(Capacity::of(scenario, args.hears.map(ContentionRange::model))?),
+        report: || Ok(Capacity::of(scenario, args.contention_range.map(ContentionRange::model))?),
         text: text::tables,
         page: |c: &Capacity, _: &Path| Ok(page::render(c, &Drawing::from(scenario), command)),
     };

@@ -52,12 +52,12 @@ pub trait LinkModel: Debug + Send + Sync {
 
     /// Prepares these links: computes everything that depends on the graph alone.
     ///
-    /// `hears` are pairs of nodes in each other's range. Returns `None` if the links are too many or
+    /// `in_range` are pairs of nodes in each other's range. Returns `None` if the links are too many or
     /// inconsistent.
     fn prepare(
         &self,
         links: &[LoadedLink],
-        hears: &[(NodeId, NodeId)],
+        in_range: &[(NodeId, NodeId)],
         streams: &[FrameStream],
     ) -> Option<Box<dyn LinkRates>>;
 }

@@ -13,7 +13,7 @@ const FLOW: Class = Class::Flow(FlowId(1));
 /// Actions at each event, in order, and the time of the next deadline.
 #[derive(Debug, Default)]
 struct Script {
-    heard: Vec<Option<EventKind>>,
+    delivered: Vec<Option<EventKind>>,
     turns: VecDeque<fn(&mut Actions)>,
     next: Option<Time>,
     /// Time from a deadline to the next; `None` requests the same time again.
@@ -22,7 +22,7 @@ struct Script {
 
 impl Control for Script {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
-        self.heard.push(event.kind());
+        self.delivered.push(event.kind());
         if *event == Event::Deadline {
             self.next = self.every.map_or(self.next, |e| Some(now + e));
         }
@@ -338,9 +338,9 @@ fn actions() -> impl Strategy<Value = Action> {
 
 /// Takes the given actions in each turn.
 #[derive(Debug)]
-struct Given(VecDeque<Vec<Action>>);
+struct ScriptedActions(VecDeque<Vec<Action>>);
 
-impl Control for Given {
+impl Control for ScriptedActions {
     fn on(&mut self, _: Time, _: &Event<'_>, actions: &mut Actions) {
         for action in self.0.pop_front().into_iter().flatten() {
             match action {
@@ -412,7 +412,7 @@ proptest! {
             }
         }
         let n = turns.len();
-        let instance = Instance { control: Box::new(Given(turns.into())), plan: plan() };
+        let instance = Instance { control: Box::new(ScriptedActions(turns.into())), plan: plan() };
         let mut d = Driver::of(instance, needs(&[], &[Ability::AckBits]));
         let mut node = Trusting::default();
         d.begin(Time::ZERO, &mut node);

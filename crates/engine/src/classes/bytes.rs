@@ -2,8 +2,8 @@
 
 use fairmesh_control::{Class, ClassPlan, Counters, Limit, Point};
 use fairmesh_queueing::{
-    ClassId, ClassRates, ClassSpec, DisciplineSpec, Htb, HtbError, HtbSpec, Item, Late, Queue,
-    Release, SpecError, Verdict,
+    ClassId, ClassRates, ClassSpec, DeferredVerdict, DisciplineSpec, Htb, HtbError, HtbSpec, Item,
+    Queue, Release, SpecError, Verdict,
 };
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Stream, Time};
 
@@ -153,8 +153,8 @@ impl ByteClasses {
 
     /// Returns a later outcome for an accepted packet.
     #[inline]
-    pub fn late(&mut self) -> Option<Late> {
-        self.tree.late()
+    pub fn deferred_verdict(&mut self) -> Option<DeferredVerdict> {
+        self.tree.deferred_verdict()
     }
 
     /// Returns the instant at which the next packet may leave.

@@ -2,7 +2,7 @@
 
 use fairmesh_control::Point;
 use fairmesh_control::host::Side;
-use fairmesh_queueing::{Late, Verdict};
+use fairmesh_queueing::{DeferredVerdict, Verdict};
 use fairmesh_transport::quic;
 use fairmesh_units::{FlowId, NodeId, Time};
 
@@ -58,10 +58,10 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
 
     /// Handles the changes that a class's queue made to packets after accepting them.
     fn settle_classes(&mut self, set: usize) {
-        while let Some(late) = self.classes[set].late() {
+        while let Some(late) = self.classes[set].deferred_verdict() {
             match late {
-                Late::Dropped(item, _) => self.lose(item.handle, Cause::Limiter),
-                Late::Marked(item) => self.packets.get_mut(item.handle).ce = true,
+                DeferredVerdict::Dropped(item, _) => self.lose(item.handle, Cause::Limiter),
+                DeferredVerdict::Marked(item) => self.packets.get_mut(item.handle).ce = true,
             }
         }
     }

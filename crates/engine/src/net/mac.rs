@@ -1,6 +1,6 @@
 //! The interface of the network to the MAC.
 
-use fairmesh_queueing::{Item, Late, Queue};
+use fairmesh_queueing::{DeferredVerdict, Item, Queue};
 use fairmesh_units::{NodeId, Span, Time};
 use fairmesh_wifi::{
     Access, AttemptOutcome, Batch, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper,
@@ -323,12 +323,12 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
 
     #[cold]
     fn take_late(&mut self, n: usize, access: Access) {
-        while let Some(late) = self.lane(n, access).queue.late() {
+        while let Some(late) = self.lane(n, access).queue.deferred_verdict() {
             match late {
-                Late::Dropped(item, _) => {
+                DeferredVerdict::Dropped(item, _) => {
                     self.lose(item.handle, Cause::Queue);
                 }
-                Late::Marked(item) => self.packets.get_mut(item.handle).ce = true,
+                DeferredVerdict::Marked(item) => self.packets.get_mut(item.handle).ce = true,
             }
         }
     }

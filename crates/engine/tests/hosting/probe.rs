@@ -28,7 +28,7 @@ thread_local! {
 
 /// Returns a mechanism that acts as the test specifies.
 fn definition() -> Definition {
-    Definition::new("probe", "does what a test says", Origin::ours(""))
+    Definition::new("probe", "does the actions of a test", Origin::ours(""))
         .with_runs(Runs::at(|_| vec![NEEDS.with_borrow(|n| *n)], |_, setting| Ok(build(&setting))))
 }
 

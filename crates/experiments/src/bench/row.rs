@@ -88,7 +88,7 @@ pub fn measure(row: &str, s: &Scenario) -> Result<Cost, LabError> {
     Ok(Cost {
         row: row.to_owned(),
         nodes: s.nodes().len(),
-        mean_neighbours: s.hearing().len() as f64 / wireless.max(1) as f64,
+        mean_neighbours: s.sensed_pairs().len() as f64 / wireless.max(1) as f64,
         simulated_s: s.duration().as_secs_f64(),
         transmissions: record.totals.transmissions,
         mpdus: record.totals.transmissions - record.totals.mac.data + record.totals.mac.mpdus,

@@ -68,7 +68,7 @@ mod tests {
             let s = draft(n, 1.0).build().unwrap();
             assert_eq!(s.nodes().len(), n);
             assert!(s.flows().iter().all(|f| (1..=4).contains(&f.wireless_hops)), "{n}");
-            (s.hearing().len() as f64 / n as f64, s.flows().len() as f64 / n as f64)
+            (s.sensed_pairs().len() as f64 / n as f64, s.flows().len() as f64 / n as f64)
         };
         let (small, large) = (density(100), density(900));
         assert!(large.0 < small.0 * 1.25, "{small:?} {large:?}");

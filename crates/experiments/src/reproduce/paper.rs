@@ -38,7 +38,7 @@ pub struct Paper {
 
 /// A number of the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Theirs {
+pub struct PublishedNumber {
     /// The number.
     pub value: f64,
     /// Digits after its point, if it is printed.
@@ -51,7 +51,7 @@ pub struct Theirs {
     pub repeated: bool,
 }
 
-impl Theirs {
+impl PublishedNumber {
     /// Returns true if our number is compared with the paper's.
     pub fn is_judged(&self) -> bool {
         self.printed && !self.repeated
@@ -60,14 +60,14 @@ impl Theirs {
 
 impl Paper {
     /// Returns the paper's number in a row and column.
-    pub fn get(&self, row: &str, column: &str) -> Option<Theirs> {
+    pub fn get(&self, row: &str, column: &str) -> Option<PublishedNumber> {
         let at = self.columns.iter().position(|c| c == column)?;
         let of = |rows: &BTreeMap<String, Vec<f64>>| {
             rows.get(row)?.get(at).copied().filter(|v| v.is_finite())
         };
         if let Some(value) = of(&self.rows) {
             let (half, repeated) = (of(&self.intervals), self.repeats.contains_key(row));
-            return Some(Theirs {
+            return Some(PublishedNumber {
                 value,
                 digits: self.digits(row, at),
                 half,
@@ -76,7 +76,7 @@ impl Paper {
             });
         }
         let value = of(&self.shown)?;
-        Some(Theirs { value, digits: 0, half: None, printed: false, repeated: false })
+        Some(PublishedNumber { value, digits: 0, half: None, printed: false, repeated: false })
     }
 
     fn digits(&self, row: &str, at: usize) -> usize {

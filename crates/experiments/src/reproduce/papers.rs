@@ -33,7 +33,7 @@ pub struct Known {
     pub results: Vec<String>,
     /// Tables and figures without an experiment.
     #[serde(default)]
-    pub absent: Vec<Absent>,
+    pub absent: Vec<OmittedFigure>,
     /// Causes of the sentences that fail.
     #[serde(default)]
     pub cause: Vec<Cause>,
@@ -48,7 +48,7 @@ pub struct Known {
 /// A table or figure without an experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Absent {
+pub struct OmittedFigure {
     /// The table or figure.
     pub what: String,
     /// Reason why it has no experiment.

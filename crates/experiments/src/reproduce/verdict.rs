@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::Cell;
 use super::claim::{Bound, Claim};
 use super::declare::{Experiment, Order};
-use super::paper::{Paper, Theirs};
+use super::paper::{Paper, PublishedNumber};
 
 /// Relative tolerance within which two numbers are the same.
 pub const EQUALITY_TOLERANCE: f64 = 0.1;
@@ -78,7 +78,7 @@ pub struct Judged<'a> {
     /// Our number.
     pub cell: &'a Cell,
     /// The paper's number.
-    pub paper: Option<Theirs>,
+    pub paper: Option<PublishedNumber>,
     /// `None` if the paper prints no number or the number is not judged.
     pub verdict: Option<Verdict>,
 }
@@ -108,23 +108,23 @@ fn minus(cell: &Cell, times: f64, other: &Cell) -> Margin {
 /// Compares every number with the paper's.
 pub fn numbers<'a>(experiment: &Experiment, paper: &Paper, cells: &'a [Cell]) -> Vec<Judged<'a>> {
     let of = |cell: &'a Cell| {
-        let theirs = paper.get(&cell.row, &cell.column);
+        let published = paper.get(&cell.row, &cell.column);
         let asked = experiment.measures[cell.measure].judged && !experiment.is_second(&cell.arm);
-        let verdict = theirs.filter(|t| t.is_judged() && asked).map(|t| number(cell, t));
-        Judged { cell, paper: theirs, verdict }
+        let verdict = published.filter(|t| t.is_judged() && asked).map(|t| number(cell, t));
+        Judged { cell, paper: published, verdict }
     };
     cells.iter().map(of).collect()
 }
 
-fn number(cell: &Cell, theirs: Theirs) -> Verdict {
+fn number(cell: &Cell, published: PublishedNumber) -> Verdict {
     // No number is within a tenth of zero: ours must round to zero with the paper's digits.
-    let tolerance = match theirs.value {
-        0.0 => 0.5 * 10f64.powi(-(theirs.digits as i32)),
+    let tolerance = match published.value {
+        0.0 => 0.5 * 10f64.powi(-(published.digits as i32)),
         // A number such as 0.85 is not exact in binary.
         value => EQUALITY_TOLERANCE * value.abs() * (1.0 + 1e-9),
     };
-    let off = (cell.value.mean - theirs.value).abs();
-    match cell.value.ci95.map(|half| half.hypot(theirs.half.unwrap_or(0.0))) {
+    let off = (cell.value.mean - published.value).abs();
+    match cell.value.ci95.map(|half| half.hypot(published.half.unwrap_or(0.0))) {
         Some(half) if off + half <= tolerance => Verdict::Agrees,
         Some(half) if off - half > tolerance => Verdict::Differs,
         _ => Verdict::Open,

@@ -239,11 +239,11 @@ fn first_bottlenecks(scenario: &Scenario) -> Result<(Bottleneck, Option<Bottlene
     let unlimited = Demand { weight: 1.0, limit: f64::INFINITY };
     let flows: Vec<FlowSpec<'_>> =
         all.iter().map(|&i| FlowSpec { demand: unlimited, ..model.flow(i) }).collect();
-    let analyse = |hears, access: Access, cliques: usize| {
+    let analyse = |in_range, access: Access, cliques: usize| {
         let network = Network {
             phy: &scenario.mac().phy,
             access,
-            in_range: hears,
+            in_range,
             links: &model.links,
             flows: &flows,
             sharing: Sharing::Links,

@@ -14,7 +14,7 @@ use toml::{Table, Value};
 
 use super::axes::{Axis, Filter, range, written};
 use super::plan::{self, Base, Plan, stem};
-use super::until::{Until, Width, measures};
+use super::until::{StopRule, Width, measures};
 use crate::changes::Assignment;
 use crate::job::Source;
 use crate::source::read;
@@ -458,7 +458,7 @@ impl Reader<'_> {
         Ok(filters)
     }
 
-    fn until(&self, draft: UntilDraft) -> Result<Until, LabError> {
+    fn until(&self, draft: UntilDraft) -> Result<StopRule, LabError> {
         let at = key("until");
         let known = measures();
         if !known.contains(&draft.measure) {
@@ -485,7 +485,7 @@ impl Reader<'_> {
         if least < 2 {
             return Err(self.wrong(at.key("least"), Problem::range(least, "2 or more")));
         }
-        Ok(Until { measure: draft.measure, width, least })
+        Ok(StopRule { measure: draft.measure, width, least })
     }
 }
 

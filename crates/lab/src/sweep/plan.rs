@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::axes::{Axis, Filter};
-use super::until::Until;
+use super::until::StopRule;
 use crate::changes::{Assignment, Edit};
 use crate::job::Source;
 use crate::{Changes, LabError, Seeds, SettingProblem};
@@ -48,7 +48,7 @@ pub struct Plan {
     /// Seeds of every point.
     pub seeds: Seeds,
     /// Rule that ends a point before its last seed.
-    pub until: Option<Until>,
+    pub until: Option<StopRule>,
 }
 
 impl Plan {

@@ -307,7 +307,7 @@ impl Sweep {
             if last || until.narrow(&values[..wanted]) {
                 break (wanted, true);
             }
-            wanted = super::until::Until::next(wanted).min(most);
+            wanted = super::until::StopRule::next(wanted).min(most);
         };
         let mut all = lock();
         if all.len() < self.cases.len() {

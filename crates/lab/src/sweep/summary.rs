@@ -109,7 +109,7 @@ pub struct Line {
 }
 
 /// The whole summary as it is written, row by row from the store.
-struct Whole<'a> {
+struct SummaryWriter<'a> {
     sweep: &'a Sweep,
     store: &'a Store,
     command: &'a str,
@@ -126,7 +126,7 @@ struct Out {
     failed: Option<LabError>,
 }
 
-impl Serialize for Whole<'_> {
+impl Serialize for SummaryWriter<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
 
@@ -142,11 +142,11 @@ impl Serialize for Whole<'_> {
     }
 }
 
-struct Results<'a>(&'a Whole<'a>);
+struct Results<'a>(&'a SummaryWriter<'a>);
 
 impl Serialize for Results<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let Whole { sweep, store, out, .. } = self.0;
+        let SummaryWriter { sweep, store, out, .. } = self.0;
         let (mut seq, keys, mut broken) = (s.serialize_seq(None)?, sweep.keys(), None);
         let done = sweep.each(store, |cells| {
             let out = &mut *out.borrow_mut();
@@ -234,7 +234,7 @@ fn write(sweep: &Sweep, store: &Store, folder: &Path, command: &str) -> Result<S
     let table = parquet::Writer::new(BufWriter::new(file), &rows.take()).map_err(encode)?;
     let drawing = Drawing::of(sweep);
     let out = Out { rows, table, first: Vec::new(), count: 0, drawing, failed: None };
-    let whole = Whole { sweep, store, command, out: out.into() };
+    let whole = SummaryWriter { sweep, store, command, out: out.into() };
     let written = serde_json::to_writer_pretty(&mut text, &whole);
     let mut out = whole.out.into_inner();
     if let Some(e) = out.failed {

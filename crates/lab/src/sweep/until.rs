@@ -20,7 +20,7 @@ pub enum Width {
 /// The number of seeds depends on the results of the first seeds alone: not on the number of threads, the order in
 /// which runs end, or what a store has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Until {
+pub struct StopRule {
     /// Measure of a run, one of [`measures`].
     pub measure: String,
     /// Half-width of the 95 % interval that ends a point.
@@ -29,7 +29,7 @@ pub struct Until {
     pub least: usize,
 }
 
-impl Until {
+impl StopRule {
     /// Returns true if the interval of these values, one per seed, is narrow enough.
     pub fn narrow(&self, values: &[f64]) -> bool {
         let estimate = Estimate::of(values);
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
     use crate::testing::record;
 
-    fn until(width: Width) -> Until {
-        Until { measure: "jain".into(), width, least: 2 }
+    fn until(width: Width) -> StopRule {
+        StopRule { measure: "jain".into(), width, least: 2 }
     }
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
     fn each_measure_of_a_run_has_a_value() {
         let r = record("fifo", 3, &[(1e5, 2e5, 1), (2e5, 2e5, 2)]);
         for measure in measures() {
-            let until = Until { measure, width: Width::Absolute(0.0), least: 2 };
+            let until = StopRule { measure, width: Width::Absolute(0.0), least: 2 };
             assert!(until.value(&r).is_some(), "{}", until.measure);
         }
         assert_eq!(until(Width::Absolute(0.0)).value(&r), Some(0.9));
@@ -97,6 +97,6 @@ mod tests {
 
     #[test]
     fn decisions_come_after_half_as_many_seeds_again() {
-        assert_eq!([2, 3, 5, 8, 12].map(Until::next), [3, 5, 8, 12, 18]);
+        assert_eq!([2, 3, 5, 8, 12].map(StopRule::next), [3, 5, 8, 12, 18]);
     }
 }

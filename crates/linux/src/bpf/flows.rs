@@ -11,11 +11,13 @@ use ipnet::IpNet;
 
 use super::asm::{AsmError, Assembler, Helper, If, Instruction, Label, Op};
 use super::asm::{Reg::*, Width::*};
-use super::headers::{self, ETH_P_IP, ETH_P_IPV6, FRAME, IPV4_BYTES, IPV6_BYTES, read, wire};
-use super::hook::{self, Attached, FilterName, Way};
+use super::headers::{
+    self, ETH_P_IP, ETH_P_IPV6, FRAME_OFFSET, IPV4_BYTES, IPV6_BYTES, read, wire,
+};
+use super::hook::{self, Attached, FilterName, HookDirection};
 use super::marker::{scaled, until};
 use super::program::{Map, Program, TestRun};
-use super::rule::{self, CONTINUE, IP};
+use super::rule::{self, CONTINUE, IP_OFFSET};
 use crate::error::Error;
 use crate::link;
 use crate::mac::MacAddr;
@@ -23,19 +25,19 @@ use crate::netlink::Netlink;
 use crate::shaper::{Interface, Removed};
 
 /// Key: address of the neighbour, out, acknowledgement, home's identity, download, padding.
-const KEY: usize = 16;
+const KEY_BYTES: usize = 16;
 /// Value: packets, bytes.
-const VALUE: usize = 16;
+const VALUE_BYTES: usize = 16;
 /// Key of a class: identity of the home, download, padding.
-const HOME_KEY: usize = 8;
+const HOME_KEY_BYTES: usize = 8;
 /// Value of a class: priority, chance of a mark, end of its validity.
 ///
 /// The chance is a multiple of 2^-32, the end in ns of `CLOCK_MONOTONIC`.
-const HOME_VALUE: usize = 24;
+const HOME_VALUE_BYTES: usize = 24;
 /// Most flows on links; the least recently used ones make room.
-const ENTRIES: u32 = 4096;
+const MAX_LINK_FLOWS: u32 = 4096;
 /// Longest TCP packet without data, in IP bytes: IPv6, and 40 bytes of options.
-const MAX_ACK: i32 = 100;
+const MAX_ACK_BYTES: i32 = 100;
 
 // `struct __sk_buff` of uapi/linux/bpf.h.
 const SKB_LEN: i16 = 0;
@@ -51,10 +53,10 @@ const ECT0: i32 = 2;
 /// `BPF_NOEXIST`.
 const NOEXIST: i32 = 1;
 
-// Places on the stack; that of the IP header is `rule::IP`.
-const KEY_AT: i16 = -80;
-const ZEROS: i16 = -96;
-const HOME_AT: i16 = -104;
+// Places on the stack; that of the IP header is `rule::IP_OFFSET`.
+const KEY_OFFSET: i16 = -80;
+const ZEROS_OFFSET: i16 = -96;
+const HOME_OFFSET: i16 = -104;
 
 /// Counters of one home's packets in one direction on one link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,18 +89,18 @@ pub fn home(address: std::net::IpAddr) -> u32 {
 }
 
 /// Places of the programs.
-const IN: FilterName = FilterName {
+const INGRESS_FILTER: FilterName = FilterName {
     name: "fairmesh-count-in",
     on_ours: "fairmesh-count-in+clsact",
     prio: 0xfa2,
     what: "the program that counts flows",
-    way: Way::In,
+    direction: HookDirection::In,
 };
-const OUT: FilterName = FilterName {
+const EGRESS_FILTER: FilterName = FilterName {
     name: "fairmesh-count-out",
     on_ours: "fairmesh-count-out+clsact",
-    way: Way::Out,
-    ..IN
+    direction: HookDirection::Out,
+    ..INGRESS_FILTER
 };
 
 /// Programs that count the packets of homes, plain and in unicast frames of batman-adv.
@@ -106,8 +108,8 @@ const OUT: FilterName = FilterName {
 /// Frames to groups are not counted. It needs Linux 5.6, `CAP_BPF` and `CAP_NET_ADMIN`.
 #[derive(Debug)]
 pub struct FlowMeter {
-    counts: Map<KEY, VALUE>,
-    classes: Map<HOME_KEY, HOME_VALUE>,
+    counts: Map<KEY_BYTES, VALUE_BYTES>,
+    classes: Map<HOME_KEY_BYTES, HOME_VALUE_BYTES>,
     programs: [(&'static FilterName, Program); 2],
     attached: Vec<Attached>,
 }
@@ -128,14 +130,14 @@ impl FlowMeter {
     /// [`Error::Missing`] if bpf(2) is refused or absent; [`Error::Verifier`] if the kernel refuses a program, for example
     /// with more than [`FlowMeter::MAX_PREFIXES`] prefixes.
     pub fn load(homes: &[IpNet], mesh: &[u32]) -> Result<Self, Error> {
-        let counts = Map::create_lru(ENTRIES)?;
+        let counts = Map::create_lru(MAX_LINK_FLOWS)?;
         let classes = Map::create(FlowMeter::MAX_CLASSES)?;
         let load = |name: &'static FilterName| {
-            let code = program(homes, mesh, name.way, (counts.fd(), classes.fd()))
+            let code = program(homes, mesh, name.direction, (counts.fd(), classes.fd()))
                 .map_err(|e| Error::io("assembling the program")(io::Error::other(e)))?;
             Program::load("fairmesh_count", &code).map(|program| (name, program))
         };
-        let programs = [load(&IN)?, load(&OUT)?];
+        let programs = [load(&INGRESS_FILTER)?, load(&EGRESS_FILTER)?];
         Ok(FlowMeter { counts, classes, programs, attached: Vec::new() })
     }
 
@@ -175,7 +177,8 @@ impl FlowMeter {
     /// # Errors
     /// The kernel's refusal.
     pub fn read(&self) -> Result<Vec<FlowCount>, Error> {
-        let all = self.counts.all(ENTRIES).map_err(Error::io("reading counters of flows"))?;
+        let all =
+            self.counts.all(MAX_LINK_FLOWS).map_err(Error::io("reading counters of flows"))?;
         Ok(all.iter().map(|(key, value)| count(key, value)).collect())
     }
 
@@ -196,7 +199,7 @@ impl FlowMeter {
     ) -> Result<(), Error> {
         let failed = Error::io("giving a flow its class");
         let until = until(keep).map_err(Error::io("reading the clock"))?;
-        let mut value = [0; HOME_VALUE];
+        let mut value = [0; HOME_VALUE_BYTES];
         value[..4].copy_from_slice(&priority.to_ne_bytes());
         value[8..16].copy_from_slice(&scaled(chance).to_ne_bytes());
         value[16..].copy_from_slice(&until.to_ne_bytes());
@@ -229,8 +232,8 @@ impl FlowMeter {
             Err(Error::NoInterface(_)) => return Ok(Removed::default()),
             found => found?,
         };
-        let mut removed = hook::remove(&mut netlink, &link, &IN)?;
-        removed.add(hook::remove(&mut netlink, &link, &OUT)?);
+        let mut removed = hook::remove(&mut netlink, &link, &INGRESS_FILTER)?;
+        removed.add(hook::remove(&mut netlink, &link, &EGRESS_FILTER)?);
         Ok(removed)
     }
 }
@@ -242,12 +245,12 @@ impl Drop for FlowMeter {
     }
 }
 
-fn home_key(home: u32, download: bool) -> [u8; HOME_KEY] {
+fn home_key(home: u32, download: bool) -> [u8; HOME_KEY_BYTES] {
     let [a, b, c, d] = home.to_be_bytes();
     [a, b, c, d, u8::from(download), 0, 0, 0]
 }
 
-fn count(key: &[u8; KEY], value: &[u8; VALUE]) -> FlowCount {
+fn count(key: &[u8; KEY_BYTES], value: &[u8; VALUE_BYTES]) -> FlowCount {
     let [a, b, c, d, e, f, out, ack, h0, h1, h2, h3, download, ..] = *key;
     let word = |at: usize| value[at..at + 8].try_into().map_or(0, u64::from_ne_bytes);
     FlowCount {
@@ -267,47 +270,59 @@ fn count(key: &[u8; KEY], value: &[u8; VALUE]) -> FlowCount {
 fn program(
     homes: &[IpNet],
     mesh: &[u32],
-    way: Way,
+    direction: HookDirection,
     (counts, classes): (i32, i32),
 ) -> Result<Vec<Instruction>, AsmError> {
     let mut a = Assembler::new();
     let (out, v4, found, add) = (a.label(), a.label(), a.label(), a.label());
     headers::find_ip(&mut a, out);
-    a.load(Byte, R0, R10, FRAME);
+    a.load(Byte, R0, R10, FRAME_OFFSET);
     a.jump_if(R0, If::AnyBit, 1, out);
-    if way == Way::In {
+    if direction == HookDirection::In {
         a.load(Word, R0, R6, SKB_PKT_TYPE);
         a.jump_if(R0, If::Differs, PACKET_HOST, out);
     }
     for word in 0..2 {
-        a.store(Double, R10, KEY_AT + 8 * word, 0);
-        a.store(Double, R10, ZEROS + 8 * word, 0);
+        a.store(Double, R10, KEY_OFFSET + 8 * word, 0);
+        a.store(Double, R10, ZEROS_OFFSET + 8 * word, 0);
     }
-    let neighbour = if way == Way::In { FRAME + 6 } else { FRAME };
+    let neighbour = if direction == HookDirection::In { FRAME_OFFSET + 6 } else { FRAME_OFFSET };
     for half in 0..3 {
         a.load(Half, R1, R10, neighbour + 2 * half);
-        a.store(Half, R10, KEY_AT + 2 * half, R1);
+        a.store(Half, R10, KEY_OFFSET + 2 * half, R1);
     }
-    a.store(Byte, R10, KEY_AT + 6, i32::from(way == Way::Out));
+    a.store(Byte, R10, KEY_OFFSET + 6, i32::from(direction == HookDirection::Out));
     a.jump_if(R8, If::Equal, wire(ETH_P_IP), v4);
     a.jump_if(R8, If::Differs, wire(ETH_P_IPV6), out);
-    read(&mut a, 0, IP, IPV6_BYTES, out);
-    without_data(&mut a, IP + 6, out);
-    ends(&mut a, homes.iter().filter(|p| p.addr().is_ipv6()), (IP + 8, IP + 24), found, out);
+    read(&mut a, 0, IP_OFFSET, IPV6_BYTES, out);
+    without_data(&mut a, IP_OFFSET + 6, out);
+    ends(
+        &mut a,
+        homes.iter().filter(|p| p.addr().is_ipv6()),
+        (IP_OFFSET + 8, IP_OFFSET + 24),
+        found,
+        out,
+    );
     a.bind(v4);
-    read(&mut a, 0, IP, IPV4_BYTES, out);
-    without_data(&mut a, IP + 9, out);
-    ends(&mut a, homes.iter().filter(|p| p.addr().is_ipv4()), (IP + 12, IP + 16), found, out);
+    read(&mut a, 0, IP_OFFSET, IPV4_BYTES, out);
+    without_data(&mut a, IP_OFFSET + 9, out);
+    ends(
+        &mut a,
+        homes.iter().filter(|p| p.addr().is_ipv4()),
+        (IP_OFFSET + 12, IP_OFFSET + 16),
+        found,
+        out,
+    );
     a.bind(found);
-    a.store(Word, R10, KEY_AT + 8, R3);
-    a.store(Byte, R10, KEY_AT + 7, R8);
+    a.store(Word, R10, KEY_OFFSET + 8, R3);
+    a.store(Byte, R10, KEY_OFFSET + 7, R8);
     find(&mut a, counts);
     a.jump_if(R0, If::Differs, 0, add);
     a.map(R1, counts);
     a.set(R2, R10);
-    a.op(Op::Add, R2, i32::from(KEY_AT));
+    a.op(Op::Add, R2, i32::from(KEY_OFFSET));
     a.set(R3, R10);
-    a.op(Op::Add, R3, i32::from(ZEROS));
+    a.op(Op::Add, R3, i32::from(ZEROS_OFFSET));
     a.set(R4, NOEXIST);
     a.call(Helper::MapUpdate);
     find(&mut a, counts);
@@ -320,7 +335,7 @@ fn program(
     a.bind(several);
     a.atomic_add(R0, 0, R1);
     a.atomic_add(R0, 8, R9);
-    if way == Way::Out {
+    if direction == HookDirection::Out {
         classify(&mut a, mesh, classes, out);
     }
     a.bind(out);
@@ -336,21 +351,21 @@ fn classify(a: &mut Assembler, mesh: &[u32], classes: i32, out: Label) {
     for index in mesh {
         a.jump_if(R1, If::Equal, *index as i32, out);
     }
-    a.load(Word, R1, R10, KEY_AT + 8);
-    a.store(Word, R10, HOME_AT, R1);
-    a.load(Word, R1, R10, KEY_AT + 12);
-    a.store(Word, R10, HOME_AT + 4, R1);
+    a.load(Word, R1, R10, KEY_OFFSET + 8);
+    a.store(Word, R10, HOME_OFFSET, R1);
+    a.load(Word, R1, R10, KEY_OFFSET + 12);
+    a.store(Word, R10, HOME_OFFSET + 4, R1);
     a.map(R1, classes);
     a.set(R2, R10);
-    a.op(Op::Add, R2, i32::from(HOME_AT));
+    a.op(Op::Add, R2, i32::from(HOME_OFFSET));
     a.call(Helper::MapLookup);
     a.jump_if(R0, If::Equal, 0, out);
     a.set(R9, R0);
     a.load(Word, R1, R9, 0);
     a.store(Word, R6, SKB_PRIORITY, R1);
     let (v6, ecn) = (a.label(), a.label());
-    a.load(Byte, R1, R10, IP + 1);
-    a.load(Byte, R0, R10, IP);
+    a.load(Byte, R1, R10, IP_OFFSET + 1);
+    a.load(Byte, R0, R10, IP_OFFSET);
     a.op(Op::ShiftRight, R0, 4);
     a.jump_if(R0, If::Equal, 6, v6);
     a.jump(ecn);
@@ -372,7 +387,7 @@ fn classify(a: &mut Assembler, mesh: &[u32], classes: i32, out: Label) {
 fn find(a: &mut Assembler, counts: i32) {
     a.map(R1, counts);
     a.set(R2, R10);
-    a.op(Op::Add, R2, i32::from(KEY_AT));
+    a.op(Op::Add, R2, i32::from(KEY_OFFSET));
     a.call(Helper::MapLookup);
 }
 
@@ -385,7 +400,7 @@ fn without_data(a: &mut Assembler, protocol: i16, out: Label) {
     a.set(R8, 0);
     a.load(Byte, R0, R10, protocol);
     a.jump_if(R0, If::Differs, PROTOCOL_TCP, data);
-    a.jump_if(R9, If::NotLess, MAX_ACK + 1, data);
+    a.jump_if(R9, If::NotLess, MAX_ACK_BYTES + 1, data);
     a.set(R8, 1);
     a.bind(data);
 }
@@ -410,7 +425,7 @@ fn ends<'a>(
     inside(a, homes, source, down);
     a.jump(out);
     a.bind(down);
-    a.store(Byte, R10, KEY_AT + 12, 1);
+    a.store(Byte, R10, KEY_OFFSET + 12, 1);
     a.bind(up);
     a.jump(found);
 }

@@ -23,16 +23,16 @@ pub enum Hook {
 
 /// Direction of packets at an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum HookDirection {
     In,
     Out,
 }
 
-impl Way {
+impl HookDirection {
     const fn handle(self) -> Handle {
         match self {
-            Way::In => Handle::INGRESS,
-            Way::Out => Handle::EGRESS,
+            HookDirection::In => Handle::INGRESS,
+            HookDirection::Out => Handle::EGRESS,
         }
     }
 }
@@ -49,7 +49,7 @@ pub(crate) struct FilterName {
     /// The program, for errors.
     pub what: &'static str,
     /// Packets that it handles.
-    pub way: Way,
+    pub direction: HookDirection,
 }
 
 /// A program on an interface.
@@ -90,15 +90,20 @@ impl Attached {
         name: &'static FilterName,
     ) -> Result<Self, Error> {
         match hook {
-            Hook::Tcx => match TcxLink::attach(program, link.index, name.way == Way::In)? {
-                Some(tcx) => {
-                    Ok(Attached::Tcx { link: tcx, index: link.index, interface: link.name, name })
+            Hook::Tcx => {
+                match TcxLink::attach(program, link.index, name.direction == HookDirection::In)? {
+                    Some(tcx) => Ok(Attached::Tcx {
+                        link: tcx,
+                        index: link.index,
+                        interface: link.name,
+                        name,
+                    }),
+                    None => Err(Error::Missing {
+                        what: "TCX".into(),
+                        hint: "use Linux 6.6 or later, or clsact".into(),
+                    }),
                 }
-                None => Err(Error::Missing {
-                    what: "TCX".into(),
-                    hint: "use Linux 6.6 or later, or clsact".into(),
-                }),
-            },
+            }
             Hook::Clsact => {
                 // The qdisc stays if it is ours: adding or removing it stops the interface, which loses packets.
                 let made = remove_filters(&mut netlink, &link, name)?;
@@ -138,7 +143,7 @@ impl Attached {
                 (link.index()? == Some(*index), &*interface, name)
             }
             Attached::Clsact { netlink, link, name } => {
-                let there = match filters(netlink, link, name.way.handle()) {
+                let there = match filters(netlink, link, name.direction.handle()) {
                     Err(e) if e.is_interface_lost() => false,
                     found => found?.iter().any(|f| f.is(name)),
                 };
@@ -187,7 +192,7 @@ fn put_filter(
     ours: bool,
 ) -> Result<(), Error> {
     let what = || format!("adding {} to {}", name.what, link.name);
-    let parent = name.way.handle();
+    let parent = name.direction.handle();
     let (prio, name) = (name.prio, if ours { name.on_ours } else { name.name });
     let added = netlink.change(what, libc::RTM_NEWTFILTER, CREATE | EXCLUSIVE, |out| {
         filter::write_attached(out, link.index, parent, prio, &AttachedBpf { fd, name });
@@ -264,7 +269,7 @@ pub(crate) fn remove(
 /// Removes our filters; returns true if their `clsact` is ours, too.
 fn remove_filters(netlink: &mut Netlink, link: &Link, name: &FilterName) -> Result<bool, Error> {
     let mut made = false;
-    let hook = name.way.handle();
+    let hook = name.direction.handle();
     for filter in filters(netlink, link, hook)?.iter().filter(|f| f.is(name)) {
         let head = Head { info: filter.info, ..Head::new(link.index, Handle::NONE, hook) };
         let what = || format!("removing our filter from {}", link.name);

@@ -5,9 +5,9 @@ use std::io;
 use fairmesh_units::{Probability, Span};
 use nix::time::{ClockId, clock_gettime};
 
-use super::hook::{self, Attached, FilterName, Hook, Way};
+use super::hook::{self, Attached, FilterName, Hook, HookDirection};
 use super::program::{Map, Program, TestRun};
-use super::rule::{self, CHANCE, COUNTS, KEY, MarkRule};
+use super::rule::{self, CHANCE_BYTES, COUNTS_BYTES, KEY_BYTES, MarkRule};
 use crate::error::Error;
 use crate::link;
 use crate::mac::MacAddr;
@@ -22,7 +22,7 @@ const FILTER: FilterName = FilterName {
     on_ours: "fairmesh-mark+clsact",
     prio: 0xfa3,
     what: "the program that marks packets",
-    way: Way::Out,
+    direction: HookDirection::Out,
 };
 
 /// Counters of a next hop since it was first set.
@@ -46,8 +46,8 @@ pub struct MarkCounters {
 #[derive(Debug)]
 pub struct Marker {
     program: Program,
-    chances: Map<KEY, CHANCE>,
-    counts: Map<KEY, COUNTS>,
+    chances: Map<KEY_BYTES, CHANCE_BYTES>,
+    counts: Map<KEY_BYTES, COUNTS_BYTES>,
     attached: Option<Attached>,
 }
 
@@ -146,11 +146,11 @@ impl Marker {
             source: e,
         };
         let until = until(keep).map_err(failed)?;
-        let mut value = [0; CHANCE];
+        let mut value = [0; CHANCE_BYTES];
         value[..8].copy_from_slice(&scaled(chance).to_ne_bytes());
         value[8..].copy_from_slice(&until.to_ne_bytes());
         let key = key(next_hop);
-        self.counts.put_new(&key, &[0; COUNTS]).map_err(failed)?;
+        self.counts.put_new(&key, &[0; COUNTS_BYTES]).map_err(failed)?;
         self.chances.put(&key, &value).map_err(failed)
     }
 
@@ -224,8 +224,8 @@ pub(super) fn scaled(chance: Probability) -> u64 {
     (chance.0.clamp(0.0, 1.0) * f64::from(1 << 16) * f64::from(1 << 16)).ceil() as u64
 }
 
-fn key(next_hop: Option<MacAddr>) -> [u8; KEY] {
-    let mut key = [0; KEY];
+fn key(next_hop: Option<MacAddr>) -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
     if let Some(mac) = next_hop {
         key[..6].copy_from_slice(&mac.0);
     }

@@ -6,7 +6,7 @@
 use super::asm::{AsmError, Assembler, Helper, If, Instruction, Op};
 use super::asm::{Reg::*, Width::*};
 use super::headers::{ETH_P_BATMAN, wire};
-use super::hook::{FilterName, Way};
+use super::hook::{FilterName, HookDirection};
 use super::rule::{CONTINUE, DROP};
 
 /// Names of the filter.
@@ -15,7 +15,7 @@ pub(crate) const FILTER: FilterName = FilterName {
     on_ours: "fairmesh-pace+clsact",
     prio: 0xfa1,
     what: "the program that limits subscribers",
-    way: Way::Out,
+    direction: HookDirection::Out,
 };
 
 /// Words of a class's record.
@@ -40,26 +40,26 @@ pub(crate) const DELAYED: usize = 7;
 /// Bits of [`COST`] below a nanosecond.
 pub(crate) const COST_BITS: i32 = 16;
 /// Largest [`COST`]: with it the time of a packet of 2^19 bytes fits into 64 bits.
-pub(crate) const LARGEST_COST: u64 = 1 << 44;
+pub(crate) const MAX_COST: u64 = 1 << 44;
 
 /// Attempts to take a departure time while other processors do the same.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 /// Bit of a packet's hash that distinguishes subscribers from other traffic.
 pub(crate) const SUBSCRIBER_BIT: i32 = 1 << 16;
 
 // Offsets in `struct __sk_buff` (`linux/bpf.h`).
-const PROTOCOL: i16 = 16;
-const PRIORITY: i16 = 32;
-const TSTAMP: i16 = 152;
-const WIRE_LEN: i16 = 160;
-const GSO_SEGS: i16 = 164;
+const SKB_PROTOCOL: i16 = 16;
+const SKB_PRIORITY: i16 = 32;
+const SKB_TSTAMP: i16 = 152;
+const SKB_WIRE_LEN: i16 = 160;
+const SKB_GSO_SEGS: i16 = 164;
 
 const ETH_P_ARP: u16 = libc::ETH_P_ARP as u16;
 /// `TC_PRIO_CONTROL`.
 const PRIO_CONTROL: i32 = 7;
 
 /// Place of the record's number on the stack.
-const KEY: i16 = -8;
+const KEY_OFFSET: i16 = -8;
 
 /// Numbers of records and of the classes that have them.
 #[derive(Clone, Copy, Debug)]
@@ -86,10 +86,10 @@ pub(crate) fn program(numbers: Numbers, classes: i32) -> Result<Vec<Instruction>
     let mut a = Assembler::new();
     let [bypass, unmapped, plain, taken, on_time, count, drop, out] = [(); 8].map(|()| a.label());
     a.set(R6, R1);
-    a.load(Word, R1, R6, PROTOCOL);
+    a.load(Word, R1, R6, SKB_PROTOCOL);
     a.jump_if(R1, If::Equal, wire(ETH_P_ARP), bypass);
     a.jump_if(R1, If::Equal, wire(ETH_P_BATMAN), bypass);
-    a.load(Word, R1, R6, PRIORITY);
+    a.load(Word, R1, R6, SKB_PRIORITY);
     a.set(R7, R1);
     a.op(Op::And, R7, 0xffff);
     a.op(Op::ShiftRight, R1, 16);
@@ -99,11 +99,11 @@ pub(crate) fn program(numbers: Numbers, classes: i32) -> Result<Vec<Instruction>
     a.jump_if(R7, If::Greater, i32::from(numbers.last), unmapped);
     // `fq` would read a band from the class.
     a.set(R1, 0);
-    a.store(Word, R6, PRIORITY, R1);
+    a.store(Word, R6, SKB_PRIORITY, R1);
     find(&mut a, classes, out);
     a.call(Helper::KtimeGetNs);
     a.set(R9, R0);
-    a.load(Word, R1, R6, WIRE_LEN);
+    a.load(Word, R1, R6, SKB_WIRE_LEN);
     a.load(Double, R2, R8, at(COST));
     a.op(Op::Mul, R1, R2);
     a.op(Op::ShiftRight, R1, COST_BITS);
@@ -125,7 +125,7 @@ pub(crate) fn program(numbers: Numbers, classes: i32) -> Result<Vec<Instruction>
     a.set(R4, R1);
     a.bind(short);
     a.op(Op::Sub, R3, R4);
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         let [busy, fits] = [(); 2].map(|()| a.label());
         a.load(Double, R7, R8, at(NEXT));
         a.set(R4, R7);
@@ -148,7 +148,7 @@ pub(crate) fn program(numbers: Numbers, classes: i32) -> Result<Vec<Instruction>
     a.atomic_fetch_add(R8, at(NEXT), R4);
     a.bind(taken);
     a.jump_if(R9, If::NotLess, R4, on_time);
-    a.store(Double, R6, TSTAMP, R4);
+    a.store(Double, R6, SKB_TSTAMP, R4);
     a.set(R1, 1);
     a.atomic_add(R8, at(DELAYED), R1);
     a.op(Op::Sub, R4, R9);
@@ -160,7 +160,7 @@ pub(crate) fn program(numbers: Numbers, classes: i32) -> Result<Vec<Instruction>
     a.call(Helper::SkbEcnSetCe);
     a.bind(on_time);
     // One flow of `fq` for each subscriber: its packets keep their order and wait for no other's.
-    a.load(Word, R2, R10, KEY);
+    a.load(Word, R2, R10, KEY_OFFSET);
     a.op(Op::Or, R2, SUBSCRIBER_BIT);
     a.set(R1, R6);
     a.call(Helper::SetHash);
@@ -172,7 +172,7 @@ pub(crate) fn program(numbers: Numbers, classes: i32) -> Result<Vec<Instruction>
     a.bind(bypass);
     a.set(R7, i32::from(numbers.bypass_record));
     a.set(R1, PRIO_CONTROL);
-    a.store(Word, R6, PRIORITY, R1);
+    a.store(Word, R6, SKB_PRIORITY, R1);
     a.bind(plain);
     find(&mut a, classes, out);
     a.set(R1, R6);
@@ -182,9 +182,9 @@ pub(crate) fn program(numbers: Numbers, classes: i32) -> Result<Vec<Instruction>
     a.set(R2, R0);
     a.call(Helper::SetHash);
     a.bind(count);
-    a.load(Word, R1, R6, WIRE_LEN);
+    a.load(Word, R1, R6, SKB_WIRE_LEN);
     a.atomic_add(R8, at(BYTES), R1);
-    a.load(Word, R1, R6, GSO_SEGS);
+    a.load(Word, R1, R6, SKB_GSO_SEGS);
     let several = a.label();
     a.jump_if(R1, If::Differs, 0, several);
     a.set(R1, 1);
@@ -203,10 +203,10 @@ pub(crate) fn program(numbers: Numbers, classes: i32) -> Result<Vec<Instruction>
 
 /// Appends the look-up of the record with the number in `R7`; `R8` gets its address.
 fn find(a: &mut Assembler, classes: i32, out: super::asm::Label) {
-    a.store(Word, R10, KEY, R7);
+    a.store(Word, R10, KEY_OFFSET, R7);
     a.map(R1, classes);
     a.set(R2, R10);
-    a.op(Op::Add, R2, i32::from(KEY));
+    a.op(Op::Add, R2, i32::from(KEY_OFFSET));
     a.call(Helper::MapLookup);
     a.jump_if(R0, If::Equal, 0, out);
     a.set(R8, R0);

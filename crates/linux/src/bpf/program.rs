@@ -37,7 +37,7 @@ const CONTEXT_WORDS: usize = 64;
 const PRIORITY_WORD: usize = 8;
 const TIME_WORD: usize = 38;
 /// Bytes that a test run may add to a packet.
-const TEST_ROOM: usize = 256;
+const TEST_HEADROOM_BYTES: usize = 256;
 
 /// Calls bpf(2) with the part of `union bpf_attr` that a command uses.
 ///
@@ -427,7 +427,7 @@ impl Program {
     pub fn test_run_as(&self, packet: &[u8], priority: u32, repeat: u32) -> Result<TestRun, Error> {
         let mut context = [0_u32; CONTEXT_WORDS];
         context[PRIORITY_WORD] = priority;
-        let mut out = vec![0; packet.len() + TEST_ROOM];
+        let mut out = vec![0; packet.len() + TEST_HEADROOM_BYTES];
         let mut test = RunTest {
             fd: self.fd() as u32,
             size_in: packet.len() as u32,

@@ -6,12 +6,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::{FirstHeader, SNAP};
+use super::{FirstHeader, SNAP_BYTES};
 
 /// Ethertypes (IEEE 802, RFC 2516).
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
-pub(super) const TAGS: [u16; 2] = [0x8100, 0x88a8];
+pub(super) const VLAN_ETHERTYPES: [u16; 2] = [0x8100, 0x88a8];
 pub(super) const PPPOE_SESSION: u16 = 0x8864;
 /// PPP's numbers of the same protocols (RFC 1332, RFC 5072).
 pub(super) const PPP_IPV4: u16 = 0x0021;
@@ -28,7 +28,7 @@ const SAMPLING_INTERVAL: u32 = 64;
 /// IPv6 extension headers (RFC 8200 §4, RFC 4302).
 ///
 /// They are hop-by-hop options, routing, fragment, authentication, destination options.
-const EXTENSIONS: [u32; 5] = [0, 43, 44, 51, 60];
+const EXTENSION_HEADERS: [u32; 5] = [0, 43, 44, 51, 60];
 
 const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
 const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
@@ -43,7 +43,7 @@ const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 const REJECT: libc::sock_filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
-const ACCEPT: libc::sock_filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: SNAP };
+const ACCEPT: libc::sock_filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: SNAP_BYTES };
 
 fn load(code: u16, at: usize) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k: at as u32 }
@@ -81,7 +81,7 @@ fn ipv6(at: usize, udp: bool) -> Program {
         let ports = [load(LOAD_HALF, at + 40), load(LOAD_HALF, at + 42)];
         out.extend(branch(UDP, &datagram(ports)));
     }
-    let kinds = [TCP].into_iter().chain(EXTENSIONS);
+    let kinds = [TCP].into_iter().chain(EXTENSION_HEADERS);
     let many = kinds.clone().count();
     out.extend(kinds.enumerate().map(|(i, kind)| when(kind, many - i)));
     out.extend([REJECT, ACCEPT]);
@@ -120,8 +120,8 @@ fn typed(at: usize, tags: usize, udp: bool) -> Program {
     if tags > 0 {
         let inner = typed(at + 4, tags - 1, udp);
         // Both tags are handled alike.
-        out.push(when(u32::from(TAGS[0]), 1));
-        out.extend(branch(u32::from(TAGS[1]), &inner));
+        out.push(when(u32::from(VLAN_ETHERTYPES[0]), 1));
+        out.extend(branch(u32::from(VLAN_ETHERTYPES[1]), &inner));
     }
     out.push(REJECT);
     out

@@ -27,7 +27,7 @@ use crate::shaper::Direction;
 ///
 /// An Ethernet header with two tags, PPPoE, IPv6 and the longest TCP header fit (130), or some extension headers and
 /// TCP's usual options.
-pub const SNAP: u32 = 144;
+pub const SNAP_BYTES: u32 = 144;
 
 /// Longest time that a packet can wait in the ring, on a busy machine.
 const MAX_AGE: Duration = Duration::from_secs(2);
@@ -92,7 +92,7 @@ impl Capture {
                 e => failed()(io::Error::from(e)),
             })?;
         filter::attach(&socket, &filter::program(begins, udp)).map_err(failed())?;
-        let ring = Ring::new(&socket, bytes, SNAP).map_err(failed())?;
+        let ring = Ring::new(&socket, bytes, SNAP_BYTES).map_err(failed())?;
         bind(&socket, link.index).map_err(failed())?;
         Ok(Capture { ring, socket, begins, name: link.name.clone() })
     }

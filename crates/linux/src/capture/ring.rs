@@ -20,7 +20,7 @@ use super::SocketCounters;
 const BLOCK_BYTES: usize = 1 << 16;
 /// Timeout of a block that is not full, in ms.
 const BLOCK_TIMEOUT_MS: u32 = 50;
-const LEAST_BLOCKS: usize = 2;
+const MIN_BLOCKS: usize = 2;
 
 /// A packet in the ring.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ impl Ring {
     pub fn new(socket: &OwnedFd, bytes: usize, snap: u32) -> io::Result<Self> {
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         set(socket, libc::PACKET_VERSION, &version)?;
-        let blocks = (bytes / BLOCK_BYTES).max(LEAST_BLOCKS);
+        let blocks = (bytes / BLOCK_BYTES).max(MIN_BLOCKS);
         // Packets lie one after the other. The frame size only limits the captured bytes of one packet, including the
         // headers of the ring and the room before the packet (68 and 16 bytes).
         let frame = (snap as usize + 128).next_multiple_of(libc::TPACKET_ALIGNMENT);

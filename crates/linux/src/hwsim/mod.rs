@@ -47,7 +47,7 @@ pub const NO_ACK: u32 = 1 << 1;
 /// `HWSIM_TX_STAT_ACK` of the flags of a status.
 const ACKED: u32 = 1 << 2;
 /// `IEEE80211_TX_MAX_RATES`.
-const RATES: usize = 4;
+const MAX_RATES: usize = 4;
 
 /// One entry of a rate series: index, attempts, flags (`enum mac80211_hwsim_tx_rate_flags`).
 ///
@@ -74,7 +74,7 @@ pub struct SentFrame<'a> {
     /// Centre frequency, MHz; 0 if unknown.
     pub frequency: u32,
     /// Rates to try.
-    pub series: [SeriesEntry; RATES],
+    pub series: [SeriesEntry; MAX_RATES],
     /// Handle of the frame, for its status.
     pub cookie: u64,
 }
@@ -117,7 +117,7 @@ pub struct SentStatus {
     /// True if it was acknowledged.
     pub acked: bool,
     /// Rate index and attempts by entry of the series; 0 attempts: not used.
-    pub tried: [(i8, u8); RATES],
+    pub tried: [(i8, u8); MAX_RATES],
     /// Signal of the response, dBm.
     pub signal: i32,
     /// Medium time of the exchange, µs.
@@ -142,7 +142,7 @@ pub fn read_event(payload: &[u8]) -> Option<Event<'_>> {
     let command = *payload.first()?;
     let ended = SeriesEntry { index: -1, attempts: 0, flags: 0 };
     let (mut radio, mut mac, mut bytes, mut cookie) = (None, None, None, None);
-    let (mut flags, mut frequency, mut series) = (0, 0, [ended; RATES]);
+    let (mut flags, mut frequency, mut series) = (0, 0, [ended; MAX_RATES]);
     for (kind, value) in attributes(payload.get(GENL_HEADER..)?) {
         match kind {
             a::ADDR_TRANSMITTER => radio = radio_of(value),
@@ -204,7 +204,7 @@ pub fn put_status(out: &mut Vec<u8>, s: &SentStatus) {
     let acked = if s.acked && s.flags & NO_ACK == 0 { ACKED } else { 0 };
     put_u32(out, a::FLAGS, s.flags | acked);
     put(out, a::SIGNAL, &s.signal.to_ne_bytes());
-    let mut tried = [0; 2 * RATES];
+    let mut tried = [0; 2 * MAX_RATES];
     for (pair, &(index, attempts)) in tried.chunks_exact_mut(2).zip(&s.tried) {
         pair[0] = if attempts == 0 { 0xff } else { index as u8 };
         pair[1] = attempts;

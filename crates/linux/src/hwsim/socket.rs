@@ -18,7 +18,7 @@ use crate::tc::attributes;
 /// Size of the socket's buffers: bursts of all radios fit.
 const BUFFER_BYTES: usize = 64 << 20;
 /// Longest message: an A-MSDU and its attributes.
-const LONGEST: usize = 1 << 16;
+const MAX_MESSAGE_BYTES: usize = 1 << 16;
 
 /// A radio of the driver.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -95,7 +95,7 @@ impl Hwsim {
             socket,
             family,
             out: Batch::new(),
-            input: Vec::with_capacity(LONGEST),
+            input: Vec::with_capacity(MAX_MESSAGE_BYTES),
             refused: 0,
             overruns: 0,
         };
@@ -191,7 +191,7 @@ impl AsFd for Hwsim {
 }
 
 /// Folder with a subfolder for each wireless device, of all namespaces.
-const DEVICES: &str = "/sys/kernel/debug/ieee80211";
+const DEVICES_FOLDER: &str = "/sys/kernel/debug/ieee80211";
 
 /// Returns the index of a device's name: 3 of `phy3`.
 fn index_of(phy: &str) -> Option<u32> {
@@ -200,7 +200,7 @@ fn index_of(phy: &str) -> Option<u32> {
 
 /// Returns the indices of the driver's devices in all namespaces; none without debugfs.
 fn devices() -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(DEVICES) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(DEVICES_FOLDER) else { return Vec::new() };
     let ours = entries.flatten().filter(|e| e.path().join("hwsim").is_dir());
     ours.filter_map(|e| index_of(e.file_name().to_str()?)).collect()
 }

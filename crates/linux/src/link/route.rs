@@ -7,9 +7,9 @@ use crate::netlink::Netlink;
 use crate::tc::{attributes, put};
 
 /// `struct rtmsg`, and the offset of its type.
-const HEAD: usize = 12;
-const TYPE: usize = 7;
-const UNICAST: u8 = 1;
+const RTMSG_BYTES: usize = 12;
+const RTMSG_TYPE_OFFSET: usize = 7;
+const RTN_UNICAST: u8 = 1;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 
@@ -36,7 +36,7 @@ fn question(out: &mut Vec<u8>, address: IpAddr) {
     };
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     out.extend([family as u8, octets.len() as u8 * 8]);
-    out.extend([0; HEAD - 2]);
+    out.extend([0; RTMSG_BYTES - 2]);
     put(out, RTA_DST, &octets);
 }
 
@@ -44,10 +44,10 @@ fn question(out: &mut Vec<u8>, address: IpAddr) {
 ///
 /// Returns `None` if it cannot be read.
 pub fn answer(payload: &[u8]) -> Option<Option<u32>> {
-    if *payload.get(TYPE)? != UNICAST {
+    if *payload.get(RTMSG_TYPE_OFFSET)? != RTN_UNICAST {
         return Some(None);
     }
-    let mut attributes = attributes(payload.get(HEAD..)?);
+    let mut attributes = attributes(payload.get(RTMSG_BYTES..)?);
     let (_, value) = attributes.find(|(kind, _)| *kind == RTA_OIF)?;
     Some(Some(u32::from_ne_bytes(value.try_into().ok()?)))
 }
@@ -70,11 +70,11 @@ mod tests {
             put(&mut out, RTA_OIF, &7u32.to_ne_bytes());
             out
         };
-        assert_eq!(answer(&reply(UNICAST)), Some(Some(7)));
+        assert_eq!(answer(&reply(RTN_UNICAST)), Some(Some(7)));
         assert_eq!(answer(&reply(7)), Some(None), "unreachable");
-        assert_eq!(answer(&reply(UNICAST)[..HEAD]), None);
+        assert_eq!(answer(&reply(RTN_UNICAST)[..RTMSG_BYTES]), None);
         let mut out = Vec::new();
         question(&mut out, "192.0.2.1".parse().unwrap());
-        assert_eq!((out.len(), &out[..2]), (HEAD + 8, &[2, 32][..]));
+        assert_eq!((out.len(), &out[..2]), (RTMSG_BYTES + 8, &[2, 32][..]));
     }
 }

@@ -12,7 +12,7 @@ use crate::netlink::{Batch, Netlink};
 use crate::tc::{attributes, nest, put, put_str};
 
 /// Name of the set.
-pub(crate) const SET: &str = "alive";
+pub(crate) const SET_NAME: &str = "alive";
 
 const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
@@ -41,7 +41,7 @@ const NFTA_ELEM_DATA: u16 = 2;
 const NFTA_ELEM_TIMEOUT: u16 = 4;
 const NFTA_DATA_VALUE: u16 = 1;
 /// `struct nfgenmsg`.
-const HEAD: usize = 4;
+const NFGENMSG_BYTES: usize = 4;
 
 fn head(out: &mut Vec<u8>, family: u8, resource: u16) {
     out.extend([family, 0]);
@@ -67,12 +67,12 @@ pub(crate) fn renew(
         batch.push(DELETE_ELEMENTS, 0, |out| {
             head(out, family, 0);
             put_str(out, NFTA_LIST_TABLE, table);
-            put_str(out, NFTA_LIST_SET, SET);
+            put_str(out, NFTA_LIST_SET, SET_NAME);
         });
         batch.push(NEW_ELEMENTS, libc::NLM_F_CREATE as u16, |out| {
             head(out, family, 0);
             put_str(out, NFTA_LIST_TABLE, table);
-            put_str(out, NFTA_LIST_SET, SET);
+            put_str(out, NFTA_LIST_SET, SET_NAME);
             nest(out, NFTA_LIST_ELEMENTS | NESTED, |out| {
                 for interface in interfaces {
                     nest(out, NFTA_LIST_ELEM | NESTED, |out| element(out, *interface, lasts));
@@ -125,7 +125,7 @@ pub(crate) fn rules(
 }
 
 fn handle(payload: &[u8]) -> Option<u64> {
-    let mut attributes = attributes(payload.get(HEAD..)?);
+    let mut attributes = attributes(payload.get(NFGENMSG_BYTES..)?);
     let (_, value) = attributes.find(|(kind, _)| *kind == NFTA_RULE_HANDLE)?;
     Some(u64::from_be_bytes(value.try_into().ok()?))
 }
@@ -140,7 +140,7 @@ pub(crate) fn dormant(netfilter: &mut Netlink, family: u8, table: &str) -> Resul
         put_str(out, NFTA_TABLE_NAME, table);
     };
     let read = |_, payload: &[u8]| {
-        let mut attributes = attributes(payload.get(HEAD..)?);
+        let mut attributes = attributes(payload.get(NFGENMSG_BYTES..)?);
         let (_, value) = attributes.find(|(kind, _)| *kind == NFTA_TABLE_FLAGS)?;
         Some(u32::from_be_bytes(value.try_into().ok()?))
     };
@@ -159,7 +159,7 @@ pub(crate) fn dormant(netfilter: &mut Netlink, family: u8, table: &str) -> Resul
 pub(crate) fn generation(netfilter: &mut Netlink) -> Result<Option<u32>, Error> {
     let ask = |out: &mut Vec<u8>| head(out, 0, 0);
     let read = |_, payload: &[u8]| {
-        let mut attributes = attributes(payload.get(HEAD..)?);
+        let mut attributes = attributes(payload.get(NFGENMSG_BYTES..)?);
         let (_, value) = attributes.find(|(kind, _)| *kind == NFTA_GEN_ID)?;
         Some(u32::from_be_bytes(value.try_into().ok()?))
     };
@@ -204,7 +204,7 @@ pub(crate) fn elements(
 }
 
 fn listed(payload: &[u8], each: &mut impl FnMut(Option<Element<'_>>)) {
-    let lists = attributes(payload.get(HEAD..).unwrap_or_default());
+    let lists = attributes(payload.get(NFGENMSG_BYTES..).unwrap_or_default());
     for (_, list) in lists.filter(|(kind, _)| *kind == NFTA_LIST_ELEMENTS) {
         for (_, element) in attributes(list).filter(|(kind, _)| *kind == NFTA_LIST_ELEM) {
             each(read_element(element));
@@ -222,7 +222,7 @@ fn read_element(element: &[u8]) -> Option<Element<'_>> {
 }
 
 fn of_table(payload: &[u8], table: &str) -> bool {
-    let mut attributes = attributes(payload.get(HEAD..).unwrap_or_default());
+    let mut attributes = attributes(payload.get(NFGENMSG_BYTES..).unwrap_or_default());
     attributes.any(|(kind, value)| {
         kind == NFTA_RULE_TABLE && value.strip_suffix(&[0]).unwrap_or(value) == table.as_bytes()
     })

@@ -19,7 +19,7 @@ const NFTA_OBJ_DATA: u16 = 4;
 const NFT_OBJECT_COUNTER: u32 = 1;
 const NFTA_COUNTER_PACKETS: u16 = 2;
 /// `struct nfgenmsg`.
-const HEAD: usize = 4;
+const NFGENMSG_BYTES: usize = 4;
 
 /// Returns the packets of each counter; counters of one name in both families are added up.
 ///
@@ -48,7 +48,7 @@ fn question(out: &mut Vec<u8>, family: u8, table: &str) {
 pub fn read<'a>(payload: &'a [u8], table: &str) -> Option<(&'a str, u64)> {
     let text = |value: &'a [u8]| Some(std::str::from_utf8(value).ok()?.trim_end_matches('\0'));
     let (mut name, mut packets) = (None, None);
-    for (kind, value) in attributes(payload.get(HEAD..)?) {
+    for (kind, value) in attributes(payload.get(NFGENMSG_BYTES..)?) {
         match kind {
             NFTA_OBJ_TABLE if text(value)? != table => return None,
             NFTA_OBJ_NAME => name = text(value),

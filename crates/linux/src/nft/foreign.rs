@@ -14,7 +14,7 @@ use crate::netlink::Netlink;
 use crate::tc::attributes;
 
 /// `struct nfgenmsg`.
-const HEAD: usize = 4;
+const NFGENMSG_BYTES: usize = 4;
 const NFTA_RULE_TABLE: u16 = 1;
 const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_EXPRESSIONS: u16 = 4;
@@ -86,7 +86,7 @@ pub(crate) fn find(
     ours: impl Fn(u32) -> bool,
 ) -> Result<Vec<ForeignRule>, Error> {
     let mut found = Vec::new();
-    let ask = |out: &mut Vec<u8>| out.extend([0; HEAD]);
+    let ask = |out: &mut Vec<u8>| out.extend([0; NFGENMSG_BYTES]);
     netfilter.dump("nftables rules", GET_RULE, ask, |_, payload| {
         found.extend(read(payload).filter(|rule| rule.table != own));
     })?;
@@ -111,7 +111,7 @@ pub(crate) fn find(
 
 /// Reads a rule that writes a priority, or a mark from a constant or a map; else `None`.
 pub fn read(payload: &[u8]) -> Option<ForeignRule> {
-    let of = |kind: u16| attribute(payload.get(HEAD..)?, kind);
+    let of = |kind: u16| attribute(payload.get(NFGENMSG_BYTES..)?, kind);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
     let value = written(of(NFTA_RULE_EXPRESSIONS)?)?;
     let (table, chain) = (text(of(NFTA_RULE_TABLE)?), text(of(NFTA_RULE_CHAIN)?));

@@ -15,17 +15,17 @@ pub use maps::{MapName, Maps};
 
 use std::fmt::Write;
 
-use self::alive::SET;
+use self::alive::SET_NAME;
 use crate::error::Error;
 use crate::netlink::Netlink;
 use crate::shaper::{Bypass, Classifier, Direction, Layout, Place};
 use crate::tc::Handle;
 
 /// Base chain that identifies our table.
-pub(crate) const MARKER: &str = "fairmesh_post";
+pub(crate) const MARKER_CHAIN: &str = "fairmesh_post";
 
 /// Time for which packets are classified without a renewal.
-pub(crate) const LIFETIME: std::time::Duration = std::time::Duration::from_secs(10);
+pub(crate) const CLASSIFIER_LIFETIME: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Input of a table's rules.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +95,8 @@ impl Rules<'_> {
         // from its TOS, which the kernel sets between prerouting and forward.
         let _ = write!(
             out,
-            " chain {MARKER} {{\n  type filter hook postrouting priority mangle; policy accept;\n  \
-             oif != @{SET} accept\n  oif {mesh} goto down\n  oif {wired} goto up\n }}\n}}\n"
+            " chain {MARKER_CHAIN} {{\n  type filter hook postrouting priority mangle; policy accept;\n  \
+             oif != @{SET_NAME} accept\n  oif {mesh} goto down\n  oif {wired} goto up\n }}\n}}\n"
         );
         if self.uses_egress() {
             self.egress(&mut out);
@@ -109,9 +109,9 @@ impl Rules<'_> {
     /// Its elements expire unless renewed.
     fn alive(&self) -> String {
         let [mesh, wired] = self.indexes;
-        let lasts = LIFETIME.as_secs();
+        let lasts = CLASSIFIER_LIFETIME.as_secs();
         format!(
-            " set {SET} {{\n  type iface_index\n  flags timeout\n  \
+            " set {SET_NAME} {{\n  type iface_index\n  flags timeout\n  \
              elements = {{ {mesh} timeout {lasts}s, {wired} timeout {lasts}s }}\n }}\n"
         )
     }
@@ -331,7 +331,7 @@ impl Rules<'_> {
         let _ = write!(
             out,
             " chain forward {{\n  type filter hook forward priority mangle; policy accept;\n  \
-             oif != @{SET} accept\n"
+             oif != @{SET_NAME} accept\n"
         );
         for direction in Direction::BOTH {
             let (kind, index) = (self.kind(direction), self.indexes[direction as usize]);
@@ -379,8 +379,8 @@ impl Rules<'_> {
         // ARP and similar frames belong to no subscriber. A packet that has a class keeps it.
         let _ = write!(
             out,
-            "}}\n }}\n{}  chain {MARKER} {{\n  type filter hook egress device \"{mesh}\" priority 0; \
-             policy accept;\n  oif != @{SET} accept\n  meta protocol != {{ ip, ip6 }} accept\n  meta {field} {known} accept\n  \
+            "}}\n }}\n{}  chain {MARKER_CHAIN} {{\n  type filter hook egress device \"{mesh}\" priority 0; \
+             policy accept;\n  oif != @{SET_NAME} accept\n  meta protocol != {{ ip, ip6 }} accept\n  meta {field} {known} accept\n  \
              meta {field} set ether daddr map @{kind}mac counter name \"classified_down\" accept\n \
              }}\n}}\n",
             self.alive()

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::MARKER;
+use super::MARKER_CHAIN;
 use crate::command::{self, Output};
 use crate::error::Error;
 
@@ -137,7 +137,7 @@ pub fn table(family: &str, name: &str) -> Result<Table, Error> {
     if !list(&["list", "tables"])?.iter().any(there) {
         return Ok(Table::Absent);
     }
-    let ours = |value: &Value| value["chain"]["name"] == MARKER;
+    let ours = |value: &Value| value["chain"]["name"] == MARKER_CHAIN;
     let rules = list(&["-t", "list", "table", family, name])?;
     Ok(if rules.iter().any(ours) { Table::Ours } else { Table::Foreign })
 }

@@ -22,11 +22,11 @@ const ATTR_DONT_WAIT_FOR_ACK: u16 = 142;
 /// Frame control of an action frame.
 const FRAME_CONTROL: u16 = 0x00d0;
 /// Bytes of a management frame's header (§9.3.3.1).
-const HEADER: usize = 24;
+const HEADER_BYTES: usize = 24;
 /// Start of a frame's body.
 ///
 /// Public category, vendor-specific action, a locally administered identifier, and a type for these messages.
-const PREFIX: [u8; 8] = [4, 9, 0x0a, b'F', b'M', 0x14, 0x80, 1];
+const ACTION_PREFIX: [u8; 8] = [4, 9, 0x0a, b'F', b'M', 0x14, 0x80, 1];
 
 /// Sends to and receives from the peers of a mesh point.
 #[derive(Debug)]
@@ -99,12 +99,12 @@ fn register(out: &mut Vec<u8>, index: u32) {
     out.extend([NL80211_CMD_REGISTER_FRAME, 0, 0, 0]);
     put_u32(out, ATTR_IFINDEX, index);
     put(out, ATTR_FRAME_TYPE, &FRAME_CONTROL.to_ne_bytes());
-    put(out, ATTR_FRAME_MATCH, &PREFIX);
+    put(out, ATTR_FRAME_MATCH, &ACTION_PREFIX);
 }
 
 /// Appends a request to send a message to all peers.
 fn put_frame(out: &mut Vec<u8>, index: u32, from: MacAddr, message: &[u8]) {
-    let mut frame = Vec::with_capacity(HEADER + PREFIX.len() + message.len());
+    let mut frame = Vec::with_capacity(HEADER_BYTES + ACTION_PREFIX.len() + message.len());
     frame.extend(FRAME_CONTROL.to_le_bytes());
     frame.extend([0; 2]);
     frame.extend([0xff; 6]);
@@ -112,7 +112,7 @@ fn put_frame(out: &mut Vec<u8>, index: u32, from: MacAddr, message: &[u8]) {
     frame.extend(from.0);
     frame.extend(from.0);
     frame.extend([0; 2]);
-    frame.extend(PREFIX);
+    frame.extend(ACTION_PREFIX);
     frame.extend(message);
     out.extend([NL80211_CMD_FRAME, 0, 0, 0]);
     put_u32(out, ATTR_IFINDEX, index);
@@ -137,7 +137,7 @@ fn read_frame(payload: &[u8], index: u32) -> Option<&[u8]> {
     }
     let frame =
         frame.filter(|f| on == Some(index) && f.starts_with(&FRAME_CONTROL.to_le_bytes()))?;
-    frame.get(HEADER..)?.strip_prefix(&PREFIX)
+    frame.get(HEADER_BYTES..)?.strip_prefix(&ACTION_PREFIX)
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
             assert!(read_frame(&out[..cut], 5).is_none_or(|m| b"message".starts_with(m)));
         }
         // The vendor's identifier differs.
-        let at = out.windows(PREFIX.len()).position(|w| w == PREFIX).unwrap();
+        let at = out.windows(ACTION_PREFIX.len()).position(|w| w == ACTION_PREFIX).unwrap();
         out[at + 2] ^= 1;
         assert_eq!(read_frame(&out, 5), None);
         assert_eq!(read_frame(b"", 5), None);

@@ -86,7 +86,7 @@ impl Shaper for GatewayShaper {
         Ok(installed)
     }
 
-    fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error> {
+    fn relayout(&mut self, layout: &Layout) -> Result<RelayoutResult, Error> {
         self.active().relayout(layout)
     }
 

@@ -166,7 +166,7 @@ pub struct Subscriber {
     pub macs: Vec<MacAddr>,
     /// Quantum, bytes per round, where subscribers share a limit or an interface.
     ///
-    /// The ratios of the quanta are those of the weights. [`Subscriber::TURN`] to [`Subscriber::LONGEST_TURN`].
+    /// The ratios of the quanta are those of the weights. [`Subscriber::QUANTUM`] to [`Subscriber::MAX_QUANTUM`].
     pub turn: u32,
 }
 
@@ -175,14 +175,14 @@ impl Subscriber {
     ///
     /// HTB sends a packet per turn even if it is longer than the quantum, so a shorter quantum would not keep the
     /// ratio.
-    pub const TURN: u32 = 1514;
+    pub const QUANTUM: u32 = 1514;
     /// Longest quantum, in bytes.
-    pub const LONGEST_TURN: u32 = 100 * Self::TURN;
+    pub const MAX_QUANTUM: u32 = 100 * Self::QUANTUM;
 
     /// Returns a subscriber with prefixes and the shortest quantum.
     pub fn new(class: u16, prefixes: impl IntoIterator<Item = IpNet>) -> Self {
         let prefixes = prefixes.into_iter().collect();
-        Subscriber { class: ClassId(class), prefixes, macs: Vec::new(), turn: Self::TURN }
+        Subscriber { class: ClassId(class), prefixes, macs: Vec::new(), turn: Self::QUANTUM }
     }
 }
 
@@ -230,38 +230,38 @@ pub struct Layout {
     pub bypass: Bypass,
 }
 
-/// Returns [`Layout::BURST`], for a stored layout without a burst.
+/// Returns [`Layout::DEFAULT_BURST`], for a stored layout without a burst.
 fn one_frame() -> u32 {
-    Layout::BURST
+    Layout::DEFAULT_BURST
 }
 
 impl Layout {
     /// Default handle of our root qdiscs.
-    pub const HANDLE: u16 = 0x0fa1;
+    pub const DEFAULT_HANDLE: u16 = 0x0fa1;
     /// Default name of our table.
-    pub const TABLE: &'static str = "fairmesh";
+    pub const DEFAULT_TABLE: &'static str = "fairmesh";
     /// Default packets in a leaf without AQM.
     ///
     /// A FIFO of twice the 50 of the papers' interface queues, since bursts from the wire are larger than those of a
     /// radio.
-    pub const QUEUE: u32 = 100;
+    pub const DEFAULT_QUEUE: u32 = 100;
     /// Default burst, frame bytes: one full frame, as in `tc`.
-    pub const BURST: u32 = 1600;
+    pub const DEFAULT_BURST: u32 = 1600;
 
     /// Largest burst, bytes: some milliseconds of any interface.
-    pub const LARGEST_BURST: u32 = 16 << 20;
+    pub const MAX_BURST: u32 = 16 << 20;
 
     /// Least packets in a leaf at any limit.
     ///
     /// A wire needs three, a mesh five: a TCP that loses one of four packets gets too few duplicate acknowledgements and
     /// waits for its timeout (docs/gateway-leaves.md).
-    pub const LEAST_QUEUE: u32 = 5;
+    pub const MIN_QUEUE: u32 = 5;
 
     /// Least bytes in a leaf at any limit: as many full frames.
-    pub const LEAST_BYTES: u32 = Layout::LEAST_QUEUE * Layout::FRAME;
+    pub const MIN_LEAF_BYTES: u32 = Layout::MIN_QUEUE * Layout::FRAME_BYTES;
 
     /// A full frame, in bytes.
-    const FRAME: u32 = 1514;
+    const FRAME_BYTES: u32 = 1514;
 
     /// Returns the length of a leaf at a limit, its class's own or the aggregate's.
     ///
@@ -269,10 +269,10 @@ impl Layout {
     /// changes the length of `sfq`, which is therefore the same at all limits.
     pub fn queue_at(&self, kind: LeafKind, limit: Option<BitRate>) -> u32 {
         let (frame, least) = match kind {
-            LeafKind::Bfifo => (1, Layout::LEAST_BYTES),
-            _ => (Layout::FRAME, Layout::LEAST_QUEUE),
+            LeafKind::Bfifo => (1, Layout::MIN_LEAF_BYTES),
+            _ => (Layout::FRAME_BYTES, Layout::MIN_QUEUE),
         };
-        let most = self.queue.saturating_mul(Layout::FRAME / frame);
+        let most = self.queue.saturating_mul(Layout::FRAME_BYTES / frame);
         let Some(limit) = limit.filter(|_| self.delay_ms > 0 && kind != LeafKind::Sfq) else {
             return most;
         };
@@ -286,13 +286,13 @@ impl Layout {
         Layout {
             mesh,
             wired,
-            table: Layout::TABLE.to_owned(),
-            handle: Layout::HANDLE,
+            table: Layout::DEFAULT_TABLE.to_owned(),
+            handle: Layout::DEFAULT_HANDLE,
             shaper: ShaperChoice::Auto,
             aggregate: false,
             leaf: LeafChoice::Best,
-            queue: Layout::QUEUE,
-            burst: Layout::BURST,
+            queue: Layout::DEFAULT_QUEUE,
+            burst: Layout::DEFAULT_BURST,
             delay_ms: 0,
             subscribers: Vec::new(),
             unmapped: None,
@@ -348,7 +348,7 @@ impl Layout {
         if !(2..=10_000).contains(&self.queue) {
             return Err(LayoutError::Queue(self.queue));
         }
-        if !(1..=Layout::LARGEST_BURST).contains(&self.burst) {
+        if !(1..=Layout::MAX_BURST).contains(&self.burst) {
             return Err(LayoutError::Burst(self.burst));
         }
         let mut classes = BTreeMap::new();
@@ -358,7 +358,7 @@ impl Layout {
             if s.class == ClassId::ALL || s.class > ClassId::MAX {
                 return Err(LayoutError::Class(s.class));
             }
-            if !(Subscriber::TURN..=Subscriber::LONGEST_TURN).contains(&s.turn) {
+            if !(Subscriber::QUANTUM..=Subscriber::MAX_QUANTUM).contains(&s.turn) {
                 return Err(LayoutError::Turn { class: s.class, turn: s.turn });
             }
             if classes.insert(s.class, ()).is_some() {
@@ -488,9 +488,9 @@ impl LayoutError {
             Self::TableName(_) => "a letter, then letters, digits or _".into(),
             Self::Handle(_) => "0x100 to 0x7fff".into(),
             Self::Queue(_) => "2 to 10000".into(),
-            Self::Burst(_) => format!("1 to {}", Layout::LARGEST_BURST),
+            Self::Burst(_) => format!("1 to {}", Layout::MAX_BURST),
             Self::Class(_) => format!("1 to {}", ClassId::MAX.0),
-            Self::Turn { .. } => format!("{} to {}", Subscriber::TURN, Subscriber::LONGEST_TURN),
+            Self::Turn { .. } => format!("{} to {}", Subscriber::QUANTUM, Subscriber::MAX_QUANTUM),
             Self::DuplicateClass(_) => "one class for each".into(),
             Self::DuplicatePrefix { .. } | Self::DuplicateMac { .. } => "one".into(),
             Self::GroupMac { .. } => "the address of a station".into(),

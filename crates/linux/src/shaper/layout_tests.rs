@@ -65,7 +65,7 @@ fn every_wrong_field_is_named() {
     ];
     for (want, change) in cases {
         let got = refused(change);
-        assert!(got.contains(want), "{got} should say {want}");
+        assert!(got.contains(want), "{got} should contain {want}");
     }
     let got = refused(|l| l.subscribers[0].macs.push(MacAddr([0xff; 6])));
     assert!(got.contains("ff:ff:ff:ff:ff:ff of class 1 is a group address"), "{got}");

@@ -17,7 +17,7 @@ pub use airtime::{AirtimeSample, AirtimeShares};
 pub use choice::GatewayShaper;
 pub use edt::EdtShaper;
 pub use htb::HtbShaper;
-pub use htb::local::{FREE_PRIORITY, LocalPlace, LocalShaper};
+pub use htb::local::{LocalPlace, LocalShaper, UNLIMITED_PRIORITY};
 pub use htb::next_hops::NextHopShaper;
 pub(crate) use htb::place::Place;
 pub use layout::{
@@ -195,7 +195,7 @@ pub struct Installed {
 
 /// Result of [`Shaper::relayout`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Relaid {
+pub struct RelayoutResult {
     /// Added subscribers.
     pub added: usize,
     /// Removed subscribers. Their classes are unlimited until their queues are empty.
@@ -399,7 +399,7 @@ pub trait Shaper {
     ///
     /// # Errors
     /// An invalid layout (nothing changes then), or the kernel's refusal.
-    fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error>;
+    fn relayout(&mut self, layout: &Layout) -> Result<RelayoutResult, Error>;
 
     /// Changes limits in place, in one batch per direction.
     ///

@@ -103,7 +103,13 @@ impl RulesInForce {
     /// # Errors
     /// The kernel's refusal, [`libc::ENOENT`] without our tables.
     pub fn keep(&self, netfilter: &mut Netlink, table: &str) -> Result<(), Error> {
-        nft::alive::renew(netfilter, self.families(), table, &self.indexes, nft::LIFETIME)
+        nft::alive::renew(
+            netfilter,
+            self.families(),
+            table,
+            &self.indexes,
+            nft::CLASSIFIER_LIFETIME,
+        )
     }
 
     /// Renews the limits and compares the rules with those in the kernel.

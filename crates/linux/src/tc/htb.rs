@@ -11,7 +11,7 @@ const TCA_HTB_DIRECT_QLEN: u16 = 5;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 /// `TC_HTB_PROTOVER`; the kernel compares its upper half with its own.
-const VERSION: u32 = 3;
+const HTB_VERSION: u32 = 3;
 /// Tick of the packet scheduler's clock (`PSCHED_SHIFT` 6), in ns.
 const TICK_NS: u64 = 64;
 /// `TC_LINKLAYER_ETHERNET`: no cell tables.
@@ -38,7 +38,7 @@ impl Qdisc {
         nest(out, TCA_OPTIONS, |out| {
             let mut glob = Vec::with_capacity(20);
             // struct tc_htb_glob: version, rate2quantum, defcls, debug, direct_pkts
-            for word in [VERSION, self.r2q, u32::from(self.default), 0, 0] {
+            for word in [HTB_VERSION, self.r2q, u32::from(self.default), 0, 0] {
                 glob.extend(word.to_ne_bytes());
             }
             put(out, TCA_HTB_INIT, &glob);
@@ -91,7 +91,7 @@ impl Class {
     /// bytes that it could not send then.
     const BURST_NS: u64 = 1_000_000;
     /// Smallest burst, as `tc` chooses it: one packet.
-    const BURST: u64 = 1600;
+    const MIN_BURST: u64 = 1600;
 
     /// Returns a class with one limit, or none.
     pub fn limited(rate: Option<BitRate>, quantum: u32, prio: u32) -> Self {
@@ -117,11 +117,11 @@ impl Class {
 
     /// Returns the burst of a class of this rate, in bytes.
     pub fn burst(rate: BitRate) -> Bytes {
-        Bytes((rate.0 / 8 * Class::BURST_NS / 1_000_000_000).max(Class::BURST))
+        Bytes((rate.0 / 8 * Class::BURST_NS / 1_000_000_000).max(Class::MIN_BURST))
     }
 
     fn burst_ns(rate: BitRate) -> u64 {
-        rate.time_for(Class::BURST).as_nanos().max(Class::BURST_NS)
+        rate.time_for(Class::MIN_BURST).as_nanos().max(Class::BURST_NS)
     }
 
     /// Appends kind and options.

@@ -32,7 +32,7 @@ const INTERVAL_US: u32 = 120_000;
 const QUEUES_PER_SUBSCRIBER: u32 = 64;
 
 /// Rate at which no packet takes a nanosecond, bytes/s: a `tbf` with it never waits.
-const AT_ONCE: u64 = 1_000_000_000_000_000;
+const UNLIMITED_RATE: u64 = 1_000_000_000_000_000;
 
 /// Appends kind and options of a leaf.
 ///
@@ -45,11 +45,11 @@ pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32, frame: u32) {
         // TSO): sent whole, such a packet would delay all packets behind it.
         LeafKind::Bfifo => nest(out, TCA_OPTIONS, |out| {
             let mut parms = [0; 36]; // struct tc_tbf_qopt: rate, peak rate, limit, buffer, mtu
-            spec(&mut parms[..12], AT_ONCE);
+            spec(&mut parms[..12], UNLIMITED_RATE);
             parms[24..28].copy_from_slice(&queue.to_ne_bytes());
             put(out, TCA_TBF_PARMS, &parms);
             put_u32(out, TCA_TBF_BURST, frame);
-            put_u64(out, TCA_TBF_RATE64, AT_ONCE);
+            put_u64(out, TCA_TBF_RATE64, UNLIMITED_RATE);
         }),
         LeafKind::Pfifo => put_u32(out, TCA_OPTIONS, queue), // struct tc_fifo_qopt
         LeafKind::Sfq => {

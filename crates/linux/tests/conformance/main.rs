@@ -89,7 +89,7 @@ enum Happening {
 }
 
 /// All events, each with its time since the start.
-struct Played {
+struct EventLog {
     start: Instant,
     happened: Vec<(Duration, Happening)>,
 }
@@ -183,7 +183,7 @@ impl Case {
     /// Runs the kernel's HTB on a separate interface and returns the events.
     ///
     /// `None` if this kernel has no such leaf.
-    fn play(&self) -> Option<Played> {
+    fn play(&self) -> Option<EventLog> {
         let mut netlink = Netlink::open().unwrap();
         let index = link::find(&mut netlink, "v0").unwrap().index;
         let root = Handle::new(1, 0);
@@ -261,7 +261,7 @@ impl Case {
             }
             thread::sleep(Duration::from_micros(500));
         }
-        Some(Played { start, happened })
+        Some(EventLog { start, happened })
     }
 
     /// Reads the counters of all leaves, as fast as possible.
@@ -301,7 +301,7 @@ impl Case {
     }
 
     /// Replays the events to a model and compares at every reading.
-    fn compare(&self, which: &str, mut model: Htb, played: &Played, stalls: &Stalls) {
+    fn compare(&self, which: &str, mut model: Htb, played: &EventLog, stalls: &Stalls) {
         let mut rng = Stream::new(1, "conformance");
         let mut served = vec![0u64; self.leaves().len()];
         let leaves = self.leaves();

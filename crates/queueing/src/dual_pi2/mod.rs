@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use fairmesh_units::{Span, Stream, Time};
 
 use crate::codel::{Entry, Fifo, Source};
-use crate::{Backlog, DropCause, Item, Late, Limit, Queue, Verdict};
+use crate::{Backlog, DeferredVerdict, DropCause, Item, Limit, Queue, Verdict};
 
 /// Description of a [`DualPi2`].
 ///
@@ -95,7 +95,7 @@ pub struct DualPi2 {
     ///
     /// Negative after it has exceeded its share.
     credit: f64,
-    late: VecDeque<Late>,
+    deferred: VecDeque<DeferredVerdict>,
 }
 
 impl DualPi2 {
@@ -111,7 +111,7 @@ impl DualPi2 {
             drops: Recurrence::default(),
             overload: Recurrence::default(),
             credit: 0.0,
-            late: VecDeque::new(),
+            deferred: VecDeque::new(),
         }
     }
 
@@ -182,12 +182,12 @@ impl DualPi2 {
         let coupled = (self.spec.coupling * self.base).min(1.0);
         if self.base >= self.most() && self.overload.chooses(self.base * self.base) {
             // Marks are not sufficient: both queues lose packets. RFC 9332 §4.2.3, Appendix A.2
-            self.late.push_back(Late::Dropped(entry.item, DropCause::Waited));
+            self.deferred.push_back(DeferredVerdict::Dropped(entry.item, DropCause::Waited));
             return None;
         }
         let likelihood = self.native(now.since(entry.since)).max(coupled);
         if self.marks.chooses(likelihood) {
-            self.late.push_back(Late::Marked(entry.item));
+            self.deferred.push_back(DeferredVerdict::Marked(entry.item));
         }
         Some(entry.item)
     }
@@ -197,10 +197,10 @@ impl DualPi2 {
         if self.drops.chooses(self.base * self.base) {
             let overload = self.base >= self.most();
             if !self.spec.ecn || !entry.item.ect || overload {
-                self.late.push_back(Late::Dropped(entry.item, DropCause::Waited));
+                self.deferred.push_back(DeferredVerdict::Dropped(entry.item, DropCause::Waited));
                 return None;
             }
-            self.late.push_back(Late::Marked(entry.item));
+            self.deferred.push_back(DeferredVerdict::Marked(entry.item));
         }
         Some(entry.item)
     }
@@ -252,8 +252,8 @@ impl Queue for DualPi2 {
         self.l4s.backlog().plus(self.classic.backlog())
     }
 
-    fn late(&mut self) -> Option<Late> {
-        self.late.pop_front()
+    fn deferred_verdict(&mut self) -> Option<DeferredVerdict> {
+        self.deferred.pop_front()
     }
 }
 

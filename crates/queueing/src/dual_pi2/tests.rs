@@ -59,10 +59,10 @@ fn link(q: &mut DualPi2, l4s: f64, classic: f64, hold: [u32; 2]) -> [Counts; 2] 
             }
         }
         let left = q.dequeue(now);
-        while let Some(late) = q.late() {
+        while let Some(late) = q.deferred_verdict() {
             let (item, dropped) = match late {
-                Late::Dropped(item, _) => (item, true),
-                Late::Marked(item) => (item, false),
+                DeferredVerdict::Dropped(item, _) => (item, true),
+                DeferredVerdict::Marked(item) => (item, false),
             };
             let kind = usize::from(!item.ect1);
             if dropped {
@@ -176,7 +176,7 @@ fn an_idle_link_resets_the_probability() {
     link(&mut q, 0.3, 0.9, [4, 100_000]);
     assert!(q.base > 0.1);
     while q.dequeue(at(40_000_000)).is_some() {}
-    while q.late().is_some() {}
+    while q.deferred_verdict().is_some() {}
     q.adjust(at(90_000_000));
     assert_eq!(q.base, 0.0);
 }

@@ -4,7 +4,7 @@ use fairmesh_units::{Stream, Time};
 
 use super::ring::Ring;
 use super::{ClassCounters, ClassId, ClassSpec, LEVELS, PRIOS, Release};
-use crate::{Backlog, Discipline, DropCause, Item, Late, Queue, TokenBucket, Verdict};
+use crate::{Backlog, DeferredVerdict, Discipline, DropCause, Item, Queue, TokenBucket, Verdict};
 
 /// Sending mode of a class (Devera 2002 §3: green, yellow, red).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,8 +61,8 @@ impl Leaf {
     }
 
     /// Returns a later outcome for a packet that its queue has accepted.
-    pub fn late(&mut self) -> Option<Late> {
-        self.queue.late()
+    pub fn deferred_verdict(&mut self) -> Option<DeferredVerdict> {
+        self.queue.deferred_verdict()
     }
 
     /// Removes the next packet, regardless of the buckets.

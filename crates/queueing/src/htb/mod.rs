@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use fairmesh_units::{Stream, Time};
 
 use crate::spec::{SpecError, nonzero};
-use crate::{Backlog, Discipline, DropCause, DropTail, Item, Late, Queue, Verdict};
+use crate::{Backlog, DeferredVerdict, Discipline, DropCause, DropTail, Item, Queue, Verdict};
 use class::{Class, Kind};
 use ring::NONE;
 use schedule::Schedule;
@@ -49,7 +49,7 @@ pub struct Htb {
     direct: DropTail,
     r2q: u32,
     backlog: Backlog,
-    late: VecDeque<Late>,
+    deferred: VecDeque<DeferredVerdict>,
 }
 
 impl Htb {
@@ -72,7 +72,7 @@ impl Htb {
             direct: DropTail::new(spec.direct),
             r2q: spec.r2q,
             backlog: Backlog::NONE,
-            late: VecDeque::new(),
+            deferred: VecDeque::new(),
         };
         for class in &spec.classes {
             htb.add_class(class)?;
@@ -355,12 +355,12 @@ impl Htb {
     fn settle(&mut self, index: u32) {
         let class = &mut self.classes[index as usize];
         let Kind::Leaf(leaf) = &mut class.kind else { return };
-        while let Some(late) = leaf.late() {
-            if let Late::Dropped(item, cause) = late {
+        while let Some(late) = leaf.deferred_verdict() {
+            if let DeferredVerdict::Dropped(item, cause) = late {
                 self.backlog.sub(item);
                 class.counters.drops += u64::from(cause == DropCause::Full);
             }
-            self.late.push_back(late);
+            self.deferred.push_back(late);
         }
         if leaf.backlog().packets == 0 {
             self.schedule.deactivate(&mut self.classes, index);
@@ -426,8 +426,8 @@ impl Queue for Htb {
     }
 
     #[inline]
-    fn late(&mut self) -> Option<Late> {
-        self.late.pop_front()
+    fn deferred_verdict(&mut self) -> Option<DeferredVerdict> {
+        self.deferred.pop_front()
     }
 }
 

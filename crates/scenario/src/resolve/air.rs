@@ -1,20 +1,20 @@
 //! The medium of all kinds of radio.
 
-use super::hearing::Medium;
 use super::kinds::{self, Kind, Members};
 use super::leaks;
 use super::nodes::Nodes;
+use super::sensing::Medium;
 use super::{Result, fail};
 use crate::draft::Draft;
 use crate::error::{KeyPath, Problem};
 use crate::scenario::FurtherRadio;
 use fairmesh_units::NodeId;
-use fairmesh_wifi::Hearing;
+use fairmesh_wifi::SensedPair;
 
 /// Reception between stations, on all channels.
 pub(super) struct Air {
     pub medium: Medium,
-    pub leaks: Vec<Hearing>,
+    pub leaks: Vec<SensedPair>,
     pub further: Vec<FurtherRadio>,
 }
 
@@ -62,7 +62,7 @@ impl Air {
             match &mut all {
                 None => all = Some(medium),
                 Some(all) => {
-                    all.hearing.extend(medium.hearing);
+                    all.sensed_pairs.extend(medium.sensed_pairs);
                     all.links.extend(medium.links);
                 }
             }
@@ -70,7 +70,7 @@ impl Air {
         let Some(mut medium) = all else {
             return fail("radio".into(), Problem::Nothing { what: "radio" });
         };
-        medium.hearing.sort_unstable_by_key(|h| (h.from, h.to));
+        medium.sensed_pairs.sort_unstable_by_key(|h| (h.from, h.to));
         medium.links.sort_unstable_by_key(|l| (l.from, l.to));
         Ok(Air { medium, leaks, further })
     }
@@ -79,7 +79,7 @@ impl Air {
 /// Maps nodes to their stations on this medium.
 fn at_stations(mut medium: Medium, members: &Members<'_>) -> Medium {
     let at = |n: NodeId| members.station[n.index()].unwrap_or(n);
-    for h in &mut medium.hearing {
+    for h in &mut medium.sensed_pairs {
         (h.from, h.to) = (at(NodeId(h.from)).0, at(NodeId(h.to)).0);
     }
     for l in &mut medium.links {

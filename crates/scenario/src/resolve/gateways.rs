@@ -19,11 +19,11 @@ use crate::scenario::{Gateways, NodeKind, Wire};
 pub(super) struct Routes {
     /// Links and wires.
     pub all: Graph,
-    apart: Option<Apart>,
+    apart: Option<SplitGraph>,
     pub gateways: Gateways,
 }
 
-struct Apart {
+struct SplitGraph {
     /// Without the hosts behind the gateways.
     mesh: Graph,
     /// Only these hosts, the gateways, and the wires between them.
@@ -60,7 +60,7 @@ impl Routes {
         let behind = Graph::new(nodes.list.len(), &wired);
         let of = assign(draft, nodes, &mesh, &outside, &list)?;
         let gateways = Gateways::several(list, of);
-        Ok(Routes { all, apart: Some(Apart { mesh, behind, outside }), gateways })
+        Ok(Routes { all, apart: Some(SplitGraph { mesh, behind, outside }), gateways })
     }
 
     pub fn finder(&self) -> Finder<'_> {
@@ -77,7 +77,7 @@ impl Routes {
 pub(super) struct Finder<'a> {
     routes: &'a Routes,
     all: Router<'a>,
-    apart: Option<(&'a Apart, Router<'a>, Router<'a>)>,
+    apart: Option<(&'a SplitGraph, Router<'a>, Router<'a>)>,
 }
 
 impl Finder<'_> {

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use fairmesh_units::{Distance, NodeId, Power, Span};
 use fairmesh_wifi::propagation::{self, Law};
-use fairmesh_wifi::{Hearing, loss::FrameErrors};
+use fairmesh_wifi::{SensedPair, loss::FrameErrors};
 
-use super::hearing::Medium;
 use super::kinds::{Kind, Members};
 use super::nodes::Nodes;
+use super::sensing::Medium;
 use super::{MAX_PAIRS, Result, fail};
 use crate::draft::Draft;
 use crate::error::Problem;
@@ -28,7 +28,7 @@ pub(super) fn build(
     kinds: &[Kind<'_>],
     members: &[Members<'_>],
     media: &[Medium],
-) -> Result<Vec<Hearing>> {
+) -> Result<Vec<SensedPair>> {
     let mut all = Vec::new();
     for (a, from) in kinds.iter().enumerate() {
         for (b, to) in kinds.iter().enumerate() {
@@ -38,7 +38,7 @@ pub(super) fn build(
             };
             let mut push = |x: NodeId, y: NodeId, power: Power, delay: Span| {
                 if let Some((s, t)) = ends(x, y) {
-                    all.push(Hearing { from: s.0, to: t.0, power, decodes: false, delay });
+                    all.push(SensedPair { from: s.0, to: t.0, power, decodes: false, delay });
                 }
             };
             if let Some(flat) = flat_level(from, &media[a]) {
@@ -123,7 +123,7 @@ fn by_strength(
             }
         }
         None => {
-            for h in medium.hearing.iter().filter(|h| less(h.power) >= noticed) {
+            for h in medium.sensed_pairs.iter().filter(|h| less(h.power) >= noticed) {
                 push(NodeId(h.from), NodeId(h.to), less(h.power), h.delay);
             }
         }

@@ -4,7 +4,6 @@ mod access;
 mod air;
 mod flows;
 mod gateways;
-mod hearing;
 mod kinds;
 mod layout;
 mod leaks;
@@ -13,6 +12,7 @@ mod nodes;
 mod places;
 mod radio;
 mod radio_path;
+mod sensing;
 mod subscribers;
 mod wires;
 
@@ -31,10 +31,10 @@ use crate::scenario::{Flow, Interferer, Link, NodeKind, RateChange, RouteChange,
 use air::Air;
 pub(crate) use flows::check as check_flow;
 use gateways::Routes;
-use hearing::Medium;
 use kinds::Kind;
 pub(crate) use modern::{VALID_CHANNELS, room_of};
 use nodes::Nodes;
+use sensing::Medium;
 
 /// Maximum number of nodes in a scenario, including wired hosts.
 pub const MAX_NODES: u64 = 50_000;
@@ -124,7 +124,7 @@ impl Draft {
             further,
             gateways: routes.gateways,
             nodes: nodes.list,
-            hearing: medium.hearing,
+            sensed_pairs: medium.sensed_pairs,
             leaks,
             links: medium.links,
             wires,

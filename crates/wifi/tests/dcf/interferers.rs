@@ -31,7 +31,7 @@ fn busy_share(jitter: f64) -> f64 {
     let (least, most) = gaps.fold((1.0, 0.0), |(a, b): (f64, f64), g| (a.min(g), b.max(g)));
     assert!((least - 0.01 * (1.0 - jitter)).abs() < 1e-4, "{least}");
     assert!((most - 0.01 * (1.0 + jitter)).abs() < 1e-4, "{most}");
-    assert_eq!(w.air.channel_time(now, NodeId(1)).busy, Span::ZERO, "1 does not hear it");
+    assert_eq!(w.air.channel_time(now, NodeId(1)).busy, Span::ZERO, "1 does not sense it");
     t.busy.as_secs_f64() / t.active.as_secs_f64()
 }
 

@@ -8,8 +8,8 @@ use fairmesh_phy::{Band, Modern, Phy, Preamble};
 use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Stream, Time};
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::{
-    Access, Adaptation, Air, Batch, FrameKind, Hearing, LinkId, MacConfig, NoiseSource, OnAir,
-    OnAirMpdu, Outcome, Outgoing, Reception, SendReport, Setup, Upper,
+    Access, Adaptation, Air, Batch, FrameKind, LinkId, MacConfig, NoiseSource, OnAir, OnAirMpdu,
+    Outcome, Outgoing, Reception, SendReport, SensedPair, Setup, Upper,
 };
 
 /// Microseconds of 802.11b with the long preamble, all at 1 Mbit/s.
@@ -38,7 +38,7 @@ pub const fn us(us: u64) -> u64 {
 /// Builder of a [`World`].
 pub struct Testbed {
     pub mac: MacConfig,
-    pub hearing: Vec<Hearing>,
+    pub sensed_pairs: Vec<SensedPair>,
     pub errors: Vec<(u32, u32, FrameErrors)>,
     pub noise: Vec<NoiseSource>,
     stations: u32,
@@ -62,7 +62,7 @@ impl Testbed {
             txop: Span::ZERO,
             edca: None,
         };
-        Testbed { mac, hearing: vec![], errors: vec![], noise: vec![], stations }
+        Testbed { mac, sensed_pairs: vec![], errors: vec![], noise: vec![], stations }
     }
 
     /// Stations of 802.11n: MCS 7 at 20 MHz, 65 Mbit/s, A-MPDUs of up to `mpdus` MPDUs.
@@ -122,7 +122,7 @@ impl Testbed {
     pub fn pair(mut self, from: u32, to: u32, dbm: f64, decodes: bool, delay_ns: u64) -> Self {
         let power = Power::from_dbm(dbm);
         let delay = Span::from_nanos(delay_ns);
-        self.hearing.push(Hearing { from, to, power, decodes, delay });
+        self.sensed_pairs.push(SensedPair { from, to, power, decodes, delay });
         self
     }
 
@@ -168,7 +168,7 @@ impl Testbed {
         let air = Air::new(Setup {
             names: &names,
             mac: &self.mac,
-            hearing: &self.hearing,
+            sensed_pairs: &self.sensed_pairs,
             leaks: &[],
             rates: &[],
             errors: self.errors,
@@ -273,7 +273,7 @@ impl World {
     /// A packet for a neighbour; its handle is 100 × sender + running number.
     pub fn packet(&self, from: u32, to: u32, number: u32) -> Outgoing {
         let link = self.air.link(NodeId(from), NodeId(to));
-        assert!(link.is_some(), "{to} does not hear {from}");
+        assert!(link.is_some(), "{to} does not sense {from}");
         Outgoing { packet: 100 * from + number, link, bytes: BYTES }
     }
 

@@ -217,7 +217,7 @@ pub(crate) struct Plan {
     pub fair_down: Option<BitRate>,
     #[serde(deserialize_with = "text::deserialize")]
     pub fair_up: Option<BitRate>,
-    pub during: Vec<During>,
+    pub during: Vec<Window>,
     pub quota: Option<Quota>,
 }
 
@@ -237,7 +237,7 @@ pub(crate) struct Quota {
 /// A time with another weight or other ceilings.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct During {
+pub(crate) struct Window {
     #[serde(default)]
     pub days: Option<Vec<String>>,
     pub from: String,
@@ -261,7 +261,7 @@ pub(crate) struct Subscriber {
     #[serde(default)]
     pub plan: Option<String>,
     #[serde(default)]
-    pub during: Vec<During>,
+    pub during: Vec<Window>,
     #[serde(default)]
     pub hops: Option<i64>,
     #[serde(default)]

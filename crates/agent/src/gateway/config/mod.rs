@@ -36,17 +36,17 @@ pub(crate) use text::{is_plain, is_shown, prefix};
 pub const UNMAPPED: &str = "(unmapped)";
 
 /// Default path of the configuration.
-pub const FILE: &str = "/etc/fairmesh/gateway.toml";
+pub const CONFIG_PATH: &str = "/etc/fairmesh/gateway.toml";
 /// Default path of the control socket.
-pub const SOCKET: &str = "/run/fairmesh/gateway.sock";
+pub const SOCKET_PATH: &str = "/run/fairmesh/gateway.sock";
 /// Default folder of the state.
-pub const STATE: &str = "/var/lib/fairmesh";
+pub const STATE_FOLDER: &str = "/var/lib/fairmesh";
 /// Default path of the key that all gateways share.
-pub const KEY: &str = "/etc/fairmesh/peers.key";
+pub const PEER_KEY_PATH: &str = "/etc/fairmesh/peers.key";
 /// Default port of the exchange between gateways.
-pub const PORT: u16 = 5247;
+pub const PEER_PORT: u16 = 5247;
 /// Default address of the page, once there is a table `[page]`.
-pub const PAGE: SocketAddr =
+pub const PAGE_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9743);
 /// Largest configuration file, bytes: 10,000 subscribers take about 1 MB.
 const MAX_BYTES: u64 = 64 << 20;
@@ -151,7 +151,7 @@ impl Config {
                 // The same at every limit.
                 (layout.queue, layout.delay_ms) = (class.leaf.packets(), 0);
             }
-            let burst = u32::try_from(class.burst.0 + ETHERNET).unwrap_or(Layout::LARGEST_BURST);
+            let burst = u32::try_from(class.burst.0 + ETHERNET).unwrap_or(Layout::MAX_BURST);
             layout.burst = layout.burst.max(burst);
         }
         layout

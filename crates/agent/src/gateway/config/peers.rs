@@ -7,10 +7,10 @@ use fairmesh_control::{Ability, Mechanism};
 use fairmesh_document::{KeyPath, Problem};
 
 use super::refuse::{Result, fail, refused};
-use super::{KEY, PORT, Peers, draft};
+use super::{PEER_KEY_PATH, PEER_PORT, Peers, draft};
 use crate::gateway::offers::SITE;
 use crate::gateway::peers::NUMBERS;
-use crate::key::NODE_KEY;
+use crate::key::NODE_KEY_PATH;
 
 /// Most other gateways that a control receives from.
 const MAX_PEERS: usize = 63;
@@ -41,7 +41,7 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
     }
     let six = draft.peer.iter().any(|p| p.ip().to_canonical().is_ipv6());
     let any = if six { IpAddr::from(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
-    let listen = draft.listen.unwrap_or(SocketAddr::new(any, PORT));
+    let listen = draft.listen.unwrap_or(SocketAddr::new(any, PEER_PORT));
     if listen.port() == 0 || listen.ip().is_multicast() {
         let what = format!("{listen} is not an address that other gateways can reach");
         return refused(
@@ -85,7 +85,7 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
             return refused(key("key"), format!("\"{}\"", file.display()), "an absolute path");
         }
         Some(file) => file.clone(),
-        None => PathBuf::from(KEY),
+        None => PathBuf::from(PEER_KEY_PATH),
     };
     Ok(Peers { number, listen, peers, key: file })
 }
@@ -108,7 +108,7 @@ pub(super) fn agents(
             "an absolute path",
         ),
         Some(Some(key)) => Ok(Some(key)),
-        _ => Ok(orders.then(|| PathBuf::from(NODE_KEY))),
+        _ => Ok(orders.then(|| PathBuf::from(NODE_KEY_PATH))),
     }
 }
 

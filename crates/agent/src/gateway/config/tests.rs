@@ -120,7 +120,10 @@ fn a_gateway_listens_where_its_peers_can_reach_it() {
         Config::parse("t", &text).unwrap().peers.unwrap()
     };
     let four = listen("peer = [\"192.0.2.1:99\"]");
-    assert_eq!((four.listen.to_string().as_str(), four.key), ("0.0.0.0:5247", PathBuf::from(KEY)));
+    assert_eq!(
+        (four.listen.to_string().as_str(), four.key),
+        ("0.0.0.0:5247", PathBuf::from(PEER_KEY_PATH))
+    );
     assert_eq!(listen("peer = [\"192.0.2.1:9\", \"[fd00::1]:9\"]").listen.to_string(), "[::]:5247");
     // A control that sends to other gateways needs some.
     let text = without_peers().replace("pfrc+bursts", "pfrc+bursts+peers");

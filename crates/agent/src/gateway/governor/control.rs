@@ -10,7 +10,7 @@ use fairmesh_control::{
 use fairmesh_linux::{Direction, Layout, Slot};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
 
-use super::{Governor, Member, Suspension, Why, direction_name, flow, slot};
+use super::{Governor, LimitReason, Member, Suspension, direction_name, flow, slot};
 use crate::gateway::config::{Config, Mode, Neighbour, Peers, Subscriber};
 use crate::gateway::journal::{Journal, Level};
 use crate::gateway::offers::{SITE, offers};
@@ -51,7 +51,7 @@ impl Governor {
     }
 
     /// Starts the control again with all present subscribers.
-    pub(super) fn start_control(&mut self, now: Time, why: &Why) -> Result<(), StartError> {
+    pub(super) fn start_control(&mut self, now: Time, why: &LimitReason) -> Result<(), StartError> {
         // Other gateways distinguish the starts of the control by this count; starts of the program are distinguished
         // otherwise.
         self.starts += 1;
@@ -92,7 +92,7 @@ impl Governor {
     }
 
     /// Lets the driver work on this gateway. `why` is the reason of changes without one.
-    fn drive(&mut self, why: &Why, work: impl FnOnce(&mut Driver, &mut Gateway<'_>)) {
+    fn drive(&mut self, why: &LimitReason, work: impl FnOnce(&mut Driver, &mut Gateway<'_>)) {
         let Some(mut driver) = self.driver.take() else { return };
         work(&mut driver, &mut Gateway { governor: self, why, sane: true, decided: false });
         self.driver = Some(driver);
@@ -135,7 +135,7 @@ impl Governor {
 
     /// Starts the control from a rate that an earlier run had learned.
     pub fn recall(&mut self, now: Time, learned: BitRate) {
-        self.drive(&Why::Start, |driver, node| driver.recall(now, learned, node));
+        self.drive(&LimitReason::Start, |driver, node| driver.recall(now, learned, node));
         self.mark_initial();
         self.refresh(now);
     }
@@ -146,7 +146,7 @@ impl Governor {
         if !self.driver.as_ref().is_some_and(asks) {
             return;
         }
-        self.drive(&Why::Reload, |driver, node| {
+        self.drive(&LimitReason::Reload, |driver, node| {
             for &(flow, rate) in flows {
                 driver.deliver(now, &Event::Allocation(Allocation { flow, rate }));
             }
@@ -170,7 +170,7 @@ impl Governor {
         }
     }
 
-    fn set(&mut self, class: Class, rate: Option<BitRate>, why: &Why) {
+    fn set(&mut self, class: Class, rate: Option<BitRate>, why: &LimitReason) {
         match class {
             Class::All => {
                 self.aggregate.wanted = rate;
@@ -192,7 +192,7 @@ impl Governor {
 
     /// Passes an event to the control and carries out its actions.
     pub(super) fn handle_event(&mut self, now: Time, event: &Event<'_>) {
-        self.drive(&Why::Start, |driver, node| driver.deliver_and_act(now, event, node));
+        self.drive(&LimitReason::Start, |driver, node| driver.deliver_and_act(now, event, node));
     }
 
     /// True if this gateway exchanges messages with the others.
@@ -249,7 +249,7 @@ impl Governor {
             return;
         }
         self.members.iter_mut().for_each(show);
-        self.drive(&Why::Start, |driver, node| {
+        self.drive(&LimitReason::Start, |driver, node| {
             node.sane = sane;
             driver.deadline(now, node);
             if node.decided {
@@ -299,7 +299,7 @@ fn show(member: &mut Member) {
 pub(super) struct Gateway<'a> {
     pub governor: &'a mut Governor,
     /// Reason of a change for which the control gives none.
-    pub why: &'a Why,
+    pub why: &'a LimitReason,
     /// True if the last reading of the counters is plausible.
     pub sane: bool,
     /// True once the control has decided something and given its reason.
@@ -308,8 +308,8 @@ pub(super) struct Gateway<'a> {
 
 impl Gateway<'_> {
     /// Returns the reason of a change: the control's, or else the gateway's own.
-    fn because(&self, reason: Option<&Reason>) -> Why {
-        reason.map_or_else(|| self.why.clone(), |reason| Why::Decision(*reason))
+    fn because(&self, reason: Option<&Reason>) -> LimitReason {
+        reason.map_or_else(|| self.why.clone(), |reason| LimitReason::Decision(*reason))
     }
 
     /// Returns the plausible counters by subscriber and direction; true if they have a class.

@@ -155,7 +155,7 @@ impl Meter {
 
 /// Reason of a limit.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Why {
+pub enum LimitReason {
     /// The control's first plan.
     Start,
     /// A decision of the control.
@@ -174,17 +174,17 @@ pub enum Why {
     Quota,
 }
 
-impl Why {
+impl LimitReason {
     /// Returns a stable name.
     pub fn code(&self) -> &'static str {
         match self {
-            Why::Start => "start",
-            Why::Decision(r) => r.code,
-            Why::Override(code) | Why::Safety(code) => code,
-            Why::Reload => "reload",
-            Why::Links => "links",
-            Why::Schedule => "schedule",
-            Why::Quota => "quota",
+            LimitReason::Start => "start",
+            LimitReason::Decision(r) => r.code,
+            LimitReason::Override(code) | LimitReason::Safety(code) => code,
+            LimitReason::Reload => "reload",
+            LimitReason::Links => "links",
+            LimitReason::Schedule => "schedule",
+            LimitReason::Quota => "quota",
         }
     }
 }
@@ -199,7 +199,7 @@ pub struct Change {
     /// Limit after, in IP bytes; `None`: unlimited.
     pub to: Option<BitRate>,
     /// Reason.
-    pub why: Why,
+    pub why: LimitReason,
 }
 
 /// An operator's override, which takes precedence over everything else for a time.
@@ -238,7 +238,7 @@ pub struct DirectionState {
     /// True if the requested limit is only the control's initial one, before any counter.
     pub(super) initial: bool,
     /// Reason of the requested limit.
-    pub(super) why: Option<Why>,
+    pub(super) why: Option<LimitReason>,
     /// An operator's override.
     pub overridden: Option<Override>,
     /// Limit in the kernel, in IP bytes.
@@ -264,7 +264,7 @@ pub struct Aggregate {
     pub(super) splitting: Option<BitRate>,
     /// Limits in the kernel, by [`Direction::index`](fairmesh_linux::Direction::index).
     pub in_force: [Option<BitRate>; 2],
-    pub(super) why: Option<Why>,
+    pub(super) why: Option<LimitReason>,
     /// The last change.
     pub change: Option<Change>,
     pub(super) meant: Option<BitRate>,

@@ -4,8 +4,8 @@ use fairmesh_linux::{ClassId, Direction, RateChange, Slot};
 use fairmesh_units::{BitRate, Time};
 
 use super::{
-    Change, Governor, LEAST_PART, Limiter, Member, PACKET_BYTES, Suspension, Why, direction_name,
-    rates,
+    Change, Governor, LEAST_PART, LimitReason, Limiter, Member, PACKET_BYTES, Suspension,
+    direction_name, rates,
 };
 use crate::gateway::config::Mode;
 use crate::gateway::journal::Level;
@@ -108,8 +108,8 @@ impl Governor {
                 let why = state.why.take();
                 if to != state.meant {
                     let why = match limiter {
-                        Limiter::Override => Why::Override("override"),
-                        _ => why.unwrap_or(Why::Reload),
+                        Limiter::Override => LimitReason::Override("override"),
+                        _ => why.unwrap_or(LimitReason::Reload),
                     };
                     state.change = Some(Change { at: now, from: state.meant, to, why });
                     state.meant = to;
@@ -118,7 +118,7 @@ impl Governor {
         }
         let a = &mut self.aggregate;
         if a.wanted != a.meant {
-            let why = a.why.take().unwrap_or(Why::Reload);
+            let why = a.why.take().unwrap_or(LimitReason::Reload);
             a.change = Some(Change { at: now, from: a.meant, to: a.wanted, why });
             a.meant = a.wanted;
         }
@@ -132,7 +132,7 @@ impl Governor {
             for (d, state) in member.directions.iter_mut().enumerate() {
                 if state.overridden.is_some_and(|o| o.until <= now) {
                     state.overridden = None;
-                    state.why = Some(Why::Override("override.ended"));
+                    state.why = Some(LimitReason::Override("override.ended"));
                     journal.note(now, Level::Info, "override.ended", || {
                         format!(
                             "the override of \"{}\" ({}) has ended",

@@ -7,7 +7,7 @@ use fairmesh_linux::{ClassId, Direction, IpNet, Layout, MacAddr, Slot};
 use fairmesh_units::{BitRate, Time};
 
 use super::turns::{MAX_RATIO, Turns};
-use super::{DirectionState, Governor, Member, Override, Why, flow};
+use super::{DirectionState, Governor, LimitReason, Member, Override, flow};
 use crate::gateway::config::{Subscriber, UNMAPPED};
 use crate::gateway::journal::Level;
 use crate::gateway::sources::{Omission, Omissions};
@@ -85,7 +85,7 @@ impl Governor {
             self.layout_changed |= moved || weighed;
             m.subscriber = subscriber;
             for state in &mut m.directions {
-                state.why = Some(Why::Reload);
+                state.why = Some(LimitReason::Reload);
             }
             let flows = [Governor::here(m, 0), Governor::here(m, 1)];
             self.seen(now, &flows);

@@ -31,7 +31,9 @@ use crate::gateway::journal::{Journal, Level};
 use crate::gateway::sources::{Omissions, Paths, SourceReport};
 
 pub use class_ids::ClassIds;
-pub use direction::{Aggregate, Change, DirectionState, Fault, Limiter, Meter, Override, Why};
+pub use direction::{
+    Aggregate, Change, DirectionState, Fault, LimitReason, Limiter, Meter, Override,
+};
 pub use plausibility::Sanity;
 pub use schedules::{QuotaReport, ScheduleReport, Usage};
 
@@ -239,7 +241,7 @@ impl Governor {
             journal: Journal::default(),
         };
         governor.settle(config.subscribers.clone(), now);
-        governor.start_control(now, &Why::Start)?;
+        governor.start_control(now, &LimitReason::Start)?;
         Ok(governor)
     }
 
@@ -287,7 +289,7 @@ impl Governor {
         self.settle(config.subscribers.clone(), now);
         if !same {
             self.carried = Carried::default();
-            self.start_control(now, &Why::Reload)?;
+            self.start_control(now, &LimitReason::Reload)?;
         }
         self.refresh(now);
         Ok(())
@@ -409,7 +411,7 @@ impl Governor {
             let state = &mut self.members[i].directions[direction.index()];
             state.overridden = value;
             if value.is_none() {
-                state.why = Some(Why::Override("override.cleared"));
+                state.why = Some(LimitReason::Override("override.cleared"));
             }
         }
         self.refresh(now);
@@ -530,7 +532,7 @@ impl Governor {
         }
         let before = core::mem::replace(&mut self.links, links);
         let learned = self.learned();
-        if let Err(refusal) = self.start_control(now, &Why::Links) {
+        if let Err(refusal) = self.start_control(now, &LimitReason::Links) {
             self.links = before;
             return Err(refusal);
         }

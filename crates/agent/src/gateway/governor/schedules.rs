@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fairmesh_units::Time;
 
 use super::turns::Turns;
-use super::{Governor, Why};
+use super::{Governor, LimitReason};
 use crate::gateway::config::{Config, Period, Plan, Quota, Schedule, Zone, is_plain};
 use crate::gateway::journal::Level;
 
@@ -213,7 +213,7 @@ impl Governor {
         let mut weighed = false;
         for m in &mut self.members {
             let name = &m.subscriber.name;
-            let mut why = Why::Schedule;
+            let mut why = LimitReason::Schedule;
             if let Some(quota) = m.subscriber.plan.quota {
                 let before = self.calendar.used_up(name, m.subscriber.plan);
                 let totals = m.directions.iter_mut().map(|state| {
@@ -224,7 +224,7 @@ impl Governor {
                 self.calendar.charge(name, quota, bytes);
                 let after = self.calendar.used_up(name, m.subscriber.plan);
                 if before != after {
-                    why = Why::Quota;
+                    why = LimitReason::Quota;
                 }
                 if after && !before {
                     used_up.push(name.clone());
@@ -328,7 +328,7 @@ mod tests {
             "schedule of plan.basic: 18:00-23:00; next change sun 23:00 (CET-1CEST,M3.5.0,M10.5.0/3)"
         );
         let change = g.member("a").unwrap().directions[0].change.clone().unwrap();
-        assert_eq!((change.to, change.why), (Some(BitRate(5_000_000)), Why::Schedule));
+        assert_eq!((change.to, change.why), (Some(BitRate(5_000_000)), LimitReason::Schedule));
         // A reload within a window changes nothing.
         g.reload(&config, at(40).0).unwrap();
         assert_eq!(limit(&g, "a", 0).0, Some(5));
@@ -449,7 +449,7 @@ mod tests {
         assert_eq!(after(&mut g, 1, 4_000_000), (20, 2_000_000));
         assert_eq!(after(&mut g, 2, 2_000_000), (1, 0));
         let change = g.members()[0].directions[0].change.clone().unwrap();
-        assert_eq!(change.why, Why::Quota);
+        assert_eq!(change.why, LimitReason::Quota);
         assert_eq!(after(&mut g, 17, 0), (1, 0), "a window is no more than the quota's rate");
         let kept = g.calendar.usage();
         // The next run, and a reload in it.

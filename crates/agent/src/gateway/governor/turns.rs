@@ -27,8 +27,8 @@ impl Turns {
 
     /// Returns the quantum of a weight, in bytes.
     pub fn bytes(self, weight: f64) -> u32 {
-        let turn = f64::from(Subscriber::TURN) * weight / self.unit;
-        (turn.round() as u32).clamp(Subscriber::TURN, Subscriber::LONGEST_TURN)
+        let turn = f64::from(Subscriber::QUANTUM) * weight / self.unit;
+        (turn.round() as u32).clamp(Subscriber::QUANTUM, Subscriber::MAX_QUANTUM)
     }
 
     /// Returns the weight to which smaller ones are raised, if the ratio is above [`MAX_RATIO`].

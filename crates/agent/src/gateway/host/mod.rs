@@ -378,7 +378,7 @@ impl<P: Shaper> Host<P> {
                 self.relayout_wait = MIN_LAYOUT_INTERVAL;
                 self.governor.laid_out();
                 self.reader().settle(&layout);
-                let fairmesh_linux::Relaid { added, removed, changed } = relaid;
+                let fairmesh_linux::RelayoutResult { added, removed, changed } = relaid;
                 self.note(Level::Info, "shaping.relaid", || {
                     format!(
                         "subscribers: {added} added, {removed} removed, {changed} with changed addresses"

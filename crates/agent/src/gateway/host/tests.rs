@@ -131,7 +131,7 @@ fn observing_sets_no_limits_and_reports_intended_ones() {
     assert_eq!(b.host.plane().rate_calls, 0);
     let m = b.host.governor.member("s3").unwrap();
     assert!(b.host.governor.meant(m, 0).0.is_some(), "what it would do");
-    assert!(b.total("pfrc.starved") > 0, "the far ones starve, and it says so");
+    assert!(b.total("pfrc.starved") > 0, "distant homes starve, and a reason reports it");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::report::{Event, PageReport};
-use super::verdict::{Judged, State, Tracker, homes};
+use super::verdict::{HomeVerdict, State, Tracker, homes};
 use crate::gateway::report::{DirectionReport, Status, SubscriberReport, short};
 use crate::gateway::sources::Paths;
 
@@ -279,7 +279,7 @@ fn reason(state: State, d: &Direction, bound: &str, until: Option<f64>, way: &st
     }
 }
 
-fn direction(w: &DirectionReport, judged: Judged, uptime: f64) -> Direction {
+fn direction(w: &DirectionReport, judged: HomeVerdict, uptime: f64) -> Direction {
     Direction {
         rate: w.rate_bits_per_second,
         limit: w.meant_bits_per_second,
@@ -299,7 +299,7 @@ fn direction(w: &DirectionReport, judged: Judged, uptime: f64) -> Direction {
     }
 }
 
-fn home(s: &SubscriberReport, judged: &[Judged; 2], uptime: f64) -> Option<Home> {
+fn home(s: &SubscriberReport, judged: &[HomeVerdict; 2], uptime: f64) -> Option<Home> {
     let [down, up] = s.directions.as_slice() else { return None };
     let ways = [direction(down, judged[0], uptime), direction(up, judged[1], uptime)];
     // The worse direction decides; of equals the one that asks for more, then downstream.
@@ -462,7 +462,7 @@ fn relays(paths: &Paths, homes: &[Home]) -> Vec<(String, Option<String>, bool)> 
             relays.insert(name, via);
         }
     }
-    let one = |(name, via): (&str, Option<&crate::gateway::sources::Via>)| {
+    let one = |(name, via): (&str, Option<&crate::gateway::sources::NextNode>)| {
         let via = via?;
         Some((name.to_owned(), via.node.clone(), via.exact))
     };

@@ -478,7 +478,7 @@ fn a_history_that_is_absent_or_unreadable_is_reported() {
 /// Homes and relays have their next nodes, and a sentence states the extent.
 #[test]
 fn paths_are_shown_as_far_as_they_are_known() {
-    use crate::gateway::sources::{Paths, Via};
+    use crate::gateway::sources::{NextNode, Paths};
     let show = |paths: Paths| {
         let status = status(vec![home("far", 1), home("roof", 1), home("alone", 1)]);
         let report = PageReport { status, events: vec![], sampled: None, wall: WALL, paths };
@@ -492,14 +492,14 @@ fn paths_are_shown_as_far_as_they_are_known() {
         text,
         "distance is the round trip; no source shows next hops, so paths are not known"
     );
-    let via = |node: &str, exact| Via { node: Some(node.to_owned()), exact };
+    let via = |node: &str, exact| NextNode { node: Some(node.to_owned()), exact };
     let nodes = [
         ("far", via("tower", true)),
         ("tower", via("roof", true)),
-        ("roof", Via::DIRECT),
+        ("roof", NextNode::DIRECT),
         ("unused", via("roof", true)),
     ];
-    let nodes: std::collections::BTreeMap<String, Via> =
+    let nodes: std::collections::BTreeMap<String, NextNode> =
         nodes.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
     let whole = Paths { nodes: nodes.clone(), sources: [vec!["map.json".into()], vec![]] };
     let (vias, relays, text) = show(whole);

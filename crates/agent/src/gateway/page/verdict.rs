@@ -40,7 +40,7 @@ pub enum State {
 
 /// One home in one direction.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Judged {
+pub struct HomeVerdict {
     /// State.
     pub state: State,
     /// Max-min share of the traffic that is carried, bit/s; `None`: no home has unmet demand.
@@ -125,10 +125,10 @@ impl Tracker {
     }
 
     /// Judges every home in both directions, in the order of [`homes`].
-    pub fn judge(&self, status: &Status) -> Vec<[Judged; 2]> {
+    pub fn judge(&self, status: &Status) -> Vec<[HomeVerdict; 2]> {
         let levels = [self.level(status, 0), self.level(status, 1)];
         let one = |s: &SubscriberReport, d: usize| {
-            let idle = Judged { state: State::Idle, share: None, asks: false };
+            let idle = HomeVerdict { state: State::Idle, share: None, asks: false };
             let Some(w) = s.directions.get(d) else { return idle };
             let share = levels[d].map(|l| carried(s.weight, w, Demand::Met).due(l));
             let asks = self.demands(&s.name, d, Demand::Confirmed);
@@ -137,7 +137,7 @@ impl Tracker {
                 ("override", None) => State::Boosted,
                 _ => state(w.rate_bits_per_second, share.filter(|_| asks)),
             };
-            Judged { state, share: share.map(|s| s as u64), asks }
+            HomeVerdict { state, share: share.map(|s| s as u64), asks }
         };
         homes(status).map(|s| [one(s, 0), one(s, 1)]).collect()
     }

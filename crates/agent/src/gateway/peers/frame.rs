@@ -18,7 +18,7 @@
 
 use core::ops::RangeInclusive;
 
-use crate::key::{Key, TAG};
+use crate::key::{Key, TAG_BYTES};
 
 const MAGIC: &[u8; 4] = b"fmgp";
 /// Version of the format.
@@ -28,7 +28,7 @@ const HEADER: usize = 44;
 /// Longest body. The datagram then fits into 1,280 octets of IPv6.
 pub const MAX_BODY: usize = 1152;
 /// Longest datagram.
-pub const MAX_DATAGRAM: usize = HEADER + MAX_BODY + TAG;
+pub const MAX_DATAGRAM: usize = HEADER + MAX_BODY + TAG_BYTES;
 /// Valid numbers of gateways.
 pub const NUMBERS: RangeInclusive<u32> = 1..=65_535;
 
@@ -66,7 +66,7 @@ impl<'a> Frame<'a> {
     /// A body is at most [`MAX_BODY`] octets; a longer one is not sent.
     pub fn seal(&self, key: &Key) -> Vec<u8> {
         let body = self.body.filter(|b| b.len() <= MAX_BODY).unwrap_or_default();
-        let mut out = Vec::with_capacity(HEADER + body.len() + TAG);
+        let mut out = Vec::with_capacity(HEADER + body.len() + TAG_BYTES);
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&[VERSION, u8::from(self.body.is_some())]);
         out.extend_from_slice(&(body.len() as u16).to_be_bytes());
@@ -101,7 +101,7 @@ impl<'a> Frame<'a> {
             Some(_) => return Err(Unreadable::Version),
             None => return Err(malformed),
         }
-        let body = bytes.len().checked_sub(HEADER + TAG).ok_or(malformed)?;
+        let body = bytes.len().checked_sub(HEADER + TAG_BYTES).ok_or(malformed)?;
         let octets = |at: usize| -> [u8; 8] {
             let mut value = [0; 8];
             value.copy_from_slice(&bytes[at..at + 8]);

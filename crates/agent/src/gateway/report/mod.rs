@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gateway::config::{Mode, Neighbour};
 use crate::gateway::governor::{
-    Change, Governor, Limiter, Member, QuotaReport, ScheduleReport, Suspension, Why,
+    Change, Governor, LimitReason, Limiter, Member, QuotaReport, ScheduleReport, Suspension,
     direction_name, rates,
 };
 use crate::gateway::history::HistoryReport;
@@ -254,15 +254,15 @@ impl BoundReport {
 
 fn change(governor: &Governor, now: Time, change: &Change) -> ChangeReport {
     let reason = match &change.why {
-        Why::Start => "initial limit of the control".to_owned(),
-        Why::Decision(reason) => governor.explain(reason),
-        Why::Override(code) if *code == "override" => "an operator's override".to_owned(),
-        Why::Override(_) => "end of the override".to_owned(),
-        Why::Safety(code) => format!("because of {code}"),
-        Why::Reload => "changed configuration".to_owned(),
-        Why::Quota => "quota of the plan".to_owned(),
-        Why::Schedule => "schedule of the plan".to_owned(),
-        Why::Links => "changed rates of the links".to_owned(),
+        LimitReason::Start => "initial limit of the control".to_owned(),
+        LimitReason::Decision(reason) => governor.explain(reason),
+        LimitReason::Override(code) if *code == "override" => "an operator's override".to_owned(),
+        LimitReason::Override(_) => "end of the override".to_owned(),
+        LimitReason::Safety(code) => format!("because of {code}"),
+        LimitReason::Reload => "changed configuration".to_owned(),
+        LimitReason::Quota => "quota of the plan".to_owned(),
+        LimitReason::Schedule => "schedule of the plan".to_owned(),
+        LimitReason::Links => "changed rates of the links".to_owned(),
     };
     ChangeReport {
         age_seconds: now.since(change.at).as_secs_f64(),
@@ -347,7 +347,7 @@ impl SubscriberReport {
 
 /// Reports of parts beside the host; `None`: not configured.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Beside {
+pub struct PartReports {
     /// The other gateways.
     pub peers: Option<PeersReport>,
     /// The TCP header reader.
@@ -357,8 +357,8 @@ pub struct Beside {
 }
 
 /// Returns the state of the daemon.
-pub fn status<P: Shaper>(host: &Host<P>, now: Time, beside: Beside) -> Status {
-    let Beside { peers, signs, history } = beside;
+pub fn status<P: Shaper>(host: &Host<P>, now: Time, parts: PartReports) -> Status {
+    let PartReports { peers, signs, history } = parts;
     let governor = &host.governor;
     let released = match (governor.mode(), host.phase(), governor.suspension()) {
         (_, Phase::Safe { cause, .. }, _) => Some(cause.to_owned()),

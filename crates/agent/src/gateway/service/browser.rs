@@ -90,13 +90,13 @@ fn toml_text(text: &str) -> String {
 }
 
 /// One connection of a home.
-struct Talk {
+struct Connection {
     home: usize,
     seq: u32,
     opened: bool,
 }
 
-impl Talk {
+impl Connection {
     fn header(
         i: usize,
         direction: Direction,
@@ -129,22 +129,25 @@ impl Talk {
         let mut reader = reader.lock().unwrap();
         let trip = Span::from_millis(4 + (self.home as u64 * 37) % 90);
         if !self.opened {
-            reader.see(now, &Talk::header(home, Direction::Up, flags(true, false), 99, 0, 0));
-            reader.see(now, &Talk::header(home, Direction::Down, flags(true, true), 999, 0, 100));
+            reader.see(now, &Connection::header(home, Direction::Up, flags(true, false), 99, 0, 0));
+            reader.see(
+                now,
+                &Connection::header(home, Direction::Down, flags(true, true), 999, 0, 100),
+            );
             reader.see(
                 now + trip,
-                &Talk::header(home, Direction::Up, flags(false, true), 100, 0, 1000),
+                &Connection::header(home, Direction::Up, flags(false, true), 100, 0, 1000),
             );
             (self.opened, self.seq) = (true, 1000);
         }
         // One segment stands for all that the class has carried.
         let down = |seq| Header {
             bytes: carried.max(1440),
-            ..Talk::header(home, Direction::Down, flags(false, true), seq, 1400, 100)
+            ..Connection::header(home, Direction::Down, flags(false, true), seq, 1400, 100)
         };
         reader.see(now, &down(self.seq));
         self.seq = self.seq.wrapping_add(1400);
-        let up = Talk::header(home, Direction::Up, flags(false, true), 100, 0, self.seq);
+        let up = Connection::header(home, Direction::Up, flags(false, true), 100, 0, self.seq);
         reader.see(now + trip, &up);
         if asks {
             reader.see(now + trip, &down(self.seq));
@@ -176,27 +179,27 @@ fn serve_for_a_browser() {
     let address = crate::daemon::http::serve("page", &any, site, limits).unwrap();
     // In mode `observe` the first homes take all that the mesh carries.
     b.carries(if mode == "apply" { 30e6 } else { 12e6 });
-    let mut talks: Vec<Talk> =
-        (0..homes).map(|home| Talk { home, seq: 0, opened: false }).collect();
+    let mut connections: Vec<Connection> =
+        (0..homes).map(|home| Connection { home, seq: 0, opened: false }).collect();
     let asks = |i: usize| i.is_multiple_of(3);
     let loads = |i: usize, round: u64| match i % 3 {
         0 => 9e6,
         1 => 20_000.0 * (1.0 + ((i as u64 + round) % 5) as f64),
         _ => 0.0,
     };
-    let pass = |b: &mut Bench, talks: &mut Vec<Talk>, round: u64| {
+    let pass = |b: &mut Bench, connections: &mut Vec<Connection>, round: u64| {
         let now = b.time();
         if round == 0 {
             b.reader().lock().unwrap().opened(now, true);
         }
-        for talk in talks.iter_mut().filter(|t| loads(t.home, round) > 0.0) {
-            talk.pass(b, now, asks(talk.home));
+        for connection in connections.iter_mut().filter(|t| loads(t.home, round) > 0.0) {
+            connection.pass(b, now, asks(connection.home));
         }
         (0..homes).for_each(|i| b.demand(i, loads(i, round)));
         b.pass(Span::from_secs(1));
     };
     let before = of("SECONDS").map_or(200, |n| n.parse().unwrap());
-    (0..before).for_each(|round| pass(&mut b, &mut talks, round));
+    (0..before).for_each(|round| pass(&mut b, &mut connections, round));
     println!("page at http://{address}/");
     std::io::stdout().flush().unwrap();
     let end = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
@@ -208,7 +211,7 @@ fn serve_for_a_browser() {
                 b.send(message);
             }
         }
-        pass(&mut b, &mut talks, round);
+        pass(&mut b, &mut connections, round);
         round += 1;
     }
 }

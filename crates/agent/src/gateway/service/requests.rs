@@ -26,7 +26,7 @@ impl<P: Shaper> Gateway<P> {
             Request::Status => value(serde_json::to_value(report::status(
                 &self.host,
                 now,
-                report::Beside {
+                report::PartReports {
                     peers: self.peers_report(),
                     signs: self.signs(),
                     history: self.history_report(),

@@ -6,7 +6,7 @@ use fairmesh_linux::Shaper;
 
 use super::Gateway;
 use crate::gateway::config::ReadHeaders;
-use crate::gateway::headers::{Change, Wanted};
+use crate::gateway::headers::{Change, HeaderKinds};
 use crate::gateway::host::Phase;
 use crate::gateway::journal::Level;
 use crate::gateway::signs::{ProbesReport, SignsReport};
@@ -20,8 +20,8 @@ impl<P: Shaper> Gateway<P> {
         let stands = !matches!(self.host.phase(), Phase::Absent { .. });
         let asked = self.host.governor.reads_signs();
         let reads = match self.trips_wanted() {
-            true => Wanted::TcpAndUdp,
-            false => Wanted::Tcp,
+            true => HeaderKinds::TcpAndUdp,
+            false => HeaderKinds::Tcp,
         };
         let wanted = (stands && self.config.signs.wanted(asked)).then_some(reads);
         let mesh = self.config.layout.mesh.name();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::{Nodes, Omission, Reading, SourceError, Via};
+use super::{NextNode, Nodes, Omission, Reading, SourceError};
 use crate::gateway::config::prefix;
 
 /// Metric from which a route is retracted (RFC 8966 §2.1).
@@ -110,9 +110,9 @@ pub(super) fn read(text: &str) -> Result<Reading, SourceError> {
     }
     for (id, (_, next)) in hops {
         let via = match neighbours.get(&next) {
-            Some(router) if *router == id => Via::DIRECT,
-            Some(router) => Via::first_hop(router, None),
-            None => Via::first_hop(&next.to_string(), None),
+            Some(router) if *router == id => NextNode::DIRECT,
+            Some(router) => NextNode::first_hop(router, None),
+            None => NextNode::first_hop(&next.to_string(), None),
         };
         if let Some(node) = out.known(&id) {
             node.via = Some(via);

@@ -5,7 +5,7 @@
 use fairmesh_linux::MacAddr;
 use serde_json::Value;
 
-use super::{Nodes, Omission, Reading, SourceError, Via};
+use super::{NextNode, Nodes, Omission, Reading, SourceError};
 
 fn mac(entry: &Value, key: &str) -> Option<MacAddr> {
     entry.get(key)?.as_str()?.parse().ok()
@@ -55,9 +55,9 @@ pub(super) fn read(originators: &str, clients: &str) -> Result<Reading, SourceEr
         let next = mac(entry, "neigh_address").filter(|_| flag(entry, "best"));
         if next == Some(address) {
             node.found.hops = Some(1);
-            node.via = Some(Via::DIRECT);
+            node.via = Some(NextNode::DIRECT);
         } else if let Some(next) = next {
-            node.via = Some(Via::first_hop(&next.to_string(), None));
+            node.via = Some(NextNode::first_hop(&next.to_string(), None));
         }
     }
     let reading = out.list();

@@ -7,7 +7,7 @@ use fairmesh_linux::nl80211::{MeshPath, Proxied};
 use fairmesh_linux::{IpNet, MacAddr};
 use serde_json::Value;
 
-use super::{Nodes, Omission, Reading, SourceError, Via};
+use super::{NextNode, Nodes, Omission, Reading, SourceError};
 use crate::gateway::config::{RoutesBy, prefix};
 
 fn entries(text: &str) -> Result<Vec<Value>, SourceError> {
@@ -71,8 +71,8 @@ pub(super) fn paths(paths: &[MeshPath], proxied: &[Proxied]) -> Reading {
             let hops = path.hops.map(u32::from).filter(|hops| (1..=64).contains(hops));
             node.found.hops = hops;
             let direct = path.next_hop == path.destination;
-            let first_hop = || Via::first_hop(&path.next_hop.to_string(), hops);
-            node.via = Some(if direct { Via::DIRECT } else { first_hop() });
+            let first_hop = || NextNode::first_hop(&path.next_hop.to_string(), hops);
+            node.via = Some(if direct { NextNode::DIRECT } else { first_hop() });
         }
     }
     for behind in proxied {
@@ -164,7 +164,7 @@ pub(super) fn routes(
             nets.push(net);
         }
     }
-    let vias: BTreeMap<Home, Via> = by_daemons
+    let vias: BTreeMap<Home, NextNode> = by_daemons
         .into_iter()
         .map(|home| {
             let next = homes.get(&home).and_then(|(routers, _)| routers.first().copied());
@@ -173,9 +173,9 @@ pub(super) fn routes(
                     let router = Home::Alone(IpNet::from(next));
                     let known = homes.contains_key(&router);
                     let name = if known { IpNet::from(next).to_string() } else { next.to_string() };
-                    Via::first_hop(&name, None)
+                    NextNode::first_hop(&name, None)
                 }
-                _ => Via::DIRECT,
+                _ => NextNode::DIRECT,
             };
             (home, via)
         })

@@ -24,7 +24,7 @@ use fairmesh_linux::nl80211::{MeshPath, Nl80211, Proxied, RadioMode};
 use fairmesh_linux::{IpNet, MacAddr, command, link};
 
 pub use error::{FailedSource, SourceError};
-pub use paths::{Paths, Via};
+pub use paths::{NextNode, Paths};
 use reading::{Nodes, once};
 pub use reading::{Omission, Omissions, Reading, SourceReport};
 

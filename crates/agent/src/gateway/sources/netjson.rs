@@ -6,7 +6,7 @@ use fairmesh_linux::MacAddr;
 use serde_json::Value;
 
 use super::paths::Links;
-use super::{Nodes, Omission, Reading, SourceError, Via};
+use super::{NextNode, Nodes, Omission, Reading, SourceError};
 use crate::gateway::config::prefix;
 
 /// Largest nesting depth of collections.
@@ -93,8 +93,8 @@ fn tree(graph: &Value, own: &BTreeSet<&str>, named: &BTreeMap<&str, String>, out
     for (id, before) in links.tree(root) {
         let Some(node) = named.get(id).and_then(|name| out.known(name)) else { continue };
         let via = named.get(before).filter(|_| before != root);
-        let via = via.map(|name| Via { node: Some(name.clone()), exact: true });
-        node.via = Some(via.unwrap_or(Via::DIRECT));
+        let via = via.map(|name| NextNode { node: Some(name.clone()), exact: true });
+        node.via = Some(via.unwrap_or(NextNode::DIRECT));
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use fairmesh_linux::IpNet;
 use serde_json::Value;
 
-use super::{Nodes, Omission, Reading, SourceError, Via};
+use super::{NextNode, Nodes, Omission, Reading, SourceError};
 
 /// Cost of a broken route (ROUTE_COST_BROKEN of olsrd).
 const BROKEN_ROUTE_COST: u64 = 0xffff_ffff;
@@ -104,8 +104,8 @@ pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Reading, Source
         if let Some(next) = address(entry, "gateway").filter(|_| net.addr() == main) {
             let next = mains.of(next);
             let direct = next == main || hops == Some(1);
-            let first_hop = || Via::first_hop(&next.to_string(), hops);
-            node.via = Some(if direct { Via::DIRECT } else { first_hop() });
+            let first_hop = || NextNode::first_hop(&next.to_string(), hops);
+            node.via = Some(if direct { NextNode::DIRECT } else { first_hop() });
         }
     }
     for entry in table(hna, "hna")? {

@@ -15,20 +15,20 @@ const COST_UNIT: f64 = 1e6;
 
 /// Next node of a node towards the gateway.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-pub struct Via {
+pub struct NextNode {
     /// Name of the next node; `None`: the gateway itself.
     pub node: Option<String>,
     /// True if no other node is between both.
     pub exact: bool,
 }
 
-impl Via {
+impl NextNode {
     /// The gateway itself.
-    pub const DIRECT: Via = Via { node: None, exact: true };
+    pub const DIRECT: NextNode = NextNode { node: None, exact: true };
 
     /// Returns the first router of a path from the gateway; `hops`: length of the path, if known.
-    pub fn first_hop(node: &str, hops: Option<u32>) -> Via {
-        Via { node: Some(node.to_owned()), exact: hops == Some(2) }
+    pub fn first_hop(node: &str, hops: Option<u32>) -> NextNode {
+        NextNode { node: Some(node.to_owned()), exact: hops == Some(2) }
     }
 }
 
@@ -36,14 +36,14 @@ impl Via {
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Paths {
     /// Next nodes by node. Nodes that are homes have their homes' names.
-    pub nodes: BTreeMap<String, Via>,
+    pub nodes: BTreeMap<String, NextNode>,
     /// Names of the sources that show whole paths, and of those that show first hops.
     pub sources: [Vec<String>; 2],
 }
 
 impl Paths {
     /// Adds the paths of a source. A path that an earlier source shows stays.
-    pub(super) fn add(&mut self, source: &str, nodes: BTreeMap<String, Via>, whole: bool) {
+    pub(super) fn add(&mut self, source: &str, nodes: BTreeMap<String, NextNode>, whole: bool) {
         if nodes.is_empty() {
             return;
         }
@@ -51,7 +51,7 @@ impl Paths {
         for (name, via) in nodes {
             // A first hop has a name of its own even if the source shows no more of it.
             if let Some(next) = via.node.as_ref().filter(|_| !whole) {
-                self.nodes.entry(next.clone()).or_insert(Via::DIRECT);
+                self.nodes.entry(next.clone()).or_insert(NextNode::DIRECT);
             }
             self.nodes.entry(name).or_insert(via);
         }
@@ -81,7 +81,7 @@ impl Paths {
             let (name, node) = (new(name), via.node.map(new));
             // Several nodes may be one home.
             if node.as_ref() != Some(&name) {
-                self.nodes.entry(name).or_insert(Via { node, ..via });
+                self.nodes.entry(name).or_insert(NextNode { node, ..via });
             }
         }
     }
@@ -165,15 +165,16 @@ mod tests {
     #[test]
     fn nodes_get_the_names_of_their_homes() {
         let mut paths = Paths::default();
-        let far = Via::first_hop("10.0.0.2", Some(3));
+        let far = NextNode::first_hop("10.0.0.2", Some(3));
         paths.add("olsr", BTreeMap::from([("10.0.0.3".to_owned(), far)]), false);
         // A later source does not change the path.
-        paths.add("map", BTreeMap::from([("10.0.0.3".to_owned(), Via::DIRECT)]), true);
+        paths.add("map", BTreeMap::from([("10.0.0.3".to_owned(), NextNode::DIRECT)]), true);
         let found = [home("10.0.0.2", "10.0.0.2/32"), home("10.0.0.3", "10.0.0.3/32")];
         let homes = [home("roof", "10.0.0.2/32"), home("10.0.0.3", "10.0.0.3/32")];
         paths.name(&found, homes.iter());
-        let via = Via { node: Some("roof".into()), exact: false };
-        let expected = BTreeMap::from([("10.0.0.3".into(), via), ("roof".into(), Via::DIRECT)]);
+        let via = NextNode { node: Some("roof".into()), exact: false };
+        let expected =
+            BTreeMap::from([("10.0.0.3".into(), via), ("roof".into(), NextNode::DIRECT)]);
         assert_eq!(paths.nodes, expected);
         assert_eq!(paths.sources, [vec!["map".to_owned()], vec!["olsr".to_owned()]]);
     }

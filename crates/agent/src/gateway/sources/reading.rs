@@ -6,7 +6,7 @@ use std::fmt;
 use fairmesh_linux::{IpNet, MacAddr};
 use serde::{Deserialize, Serialize};
 
-use super::{Found, Via};
+use super::{Found, NextNode};
 use crate::gateway::config::{UNMAPPED, is_plain};
 
 /// Reason why an entry of a source became neither a home nor an address of one.
@@ -149,7 +149,7 @@ pub struct Reading {
     /// Entries left out.
     pub omitted: Omissions,
     /// Next nodes towards the gateway, also of nodes without an address.
-    pub paths: BTreeMap<String, Via>,
+    pub paths: BTreeMap<String, NextNode>,
     /// True if these are whole paths; otherwise they are first hops.
     pub whole: bool,
 }
@@ -159,7 +159,7 @@ pub struct Reading {
 pub(super) struct Node {
     pub found: Found,
     /// Next node towards the gateway, if the source shows it.
-    pub via: Option<Via>,
+    pub via: Option<NextNode>,
     /// Number of its addresses that do not belong to a host.
     no_host: u64,
 }

@@ -575,7 +575,7 @@ proptest! {
 }
 
 fn paths(reading: &Reading) -> Vec<String> {
-    let one = |(name, via): (&String, &Via)| {
+    let one = |(name, via): (&String, &NextNode)| {
         let exact = if via.exact { "" } else { "…" };
         format!("{name} > {}{exact}", via.node.as_deref().unwrap_or("gateway"))
     };

@@ -5,7 +5,7 @@ use fairmesh_units::{BitRate, Span, Time};
 use crate::node::machine::Carrier;
 
 /// Time after the last message over a carrier for which a neighbour counts as a sender by it.
-const MESSAGE_MEMORY: Span = Span::from_secs(3);
+const CARRIER_TIMEOUT: Span = Span::from_secs(3);
 
 /// A link to a neighbour.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -33,7 +33,7 @@ impl Link {
     /// Carrier of the neighbour's messages; action frames if it sends both.
     pub(in crate::node) fn carrier(&self, now: Time) -> Option<Carrier> {
         let recent = |c: &Carrier| {
-            self.messages[*c as usize].is_some_and(|at| now.since(at) <= MESSAGE_MEMORY)
+            self.messages[*c as usize].is_some_and(|at| now.since(at) <= CARRIER_TIMEOUT)
         };
         [Carrier::ActionFrames, Carrier::Udp].into_iter().find(recent)
     }

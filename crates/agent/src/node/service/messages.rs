@@ -11,7 +11,7 @@ use crate::node::message::{Draft, Field};
 use crate::node::offers;
 
 /// Sender of orders, which agents do not distinguish.
-const GATEWAY: NodeId = NodeId(0);
+const ORDER_SENDER: NodeId = NodeId(0);
 
 impl<M: Machine> Router<M> {
     pub(super) fn receive(&mut self, now: Time) {
@@ -82,7 +82,7 @@ impl<M: Machine> Router<M> {
         });
         for body in bodies {
             let Some(driver) = &mut self.driver else { return };
-            let event = Event::Message(Message { from: GATEWAY, body: &body });
+            let event = Event::Message(Message { from: ORDER_SENDER, body: &body });
             driver.deliver_and_act(now, &event, &mut self.rig);
         }
         self.check_acts(now);

@@ -42,7 +42,7 @@ pub const HELLO_INTERVAL: Span = Span::from_secs(1);
 /// Longest time between two heartbeats; the guard then removes all limits.
 ///
 /// Heartbeats are sent between the parts of a turn, each of which takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(8);
+const GUARD_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// An event from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -277,7 +277,7 @@ impl<M: Machine> Service for Router<M> {
     }
 
     fn patience(&self) -> Duration {
-        PATIENCE
+        GUARD_TIMEOUT
     }
 
     fn lapsed(&mut self, at: Moment) {

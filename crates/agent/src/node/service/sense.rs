@@ -11,11 +11,11 @@ use crate::node::neighbours::Announcer;
 use crate::node::numbers;
 
 /// Time for which a neighbour that a driver no longer reports is kept.
-const LINGER: Span = Span::from_secs(5);
+const NEIGHBOUR_TIMEOUT: Span = Span::from_secs(5);
 /// Minimum packets to a neighbour between two reports for its rate to count.
 ///
 /// Management frames have basic rates.
-const MIN_PACKETS: u32 = 20;
+const MIN_RATE_PACKETS: u32 = 20;
 
 impl<M: Machine> Router<M> {
     pub(super) fn sense(&mut self, now: Time) {
@@ -45,7 +45,7 @@ impl<M: Machine> Router<M> {
                 self.report_station(now, interface, &station);
             }
         }
-        self.links.retain(|_, link| now.since(link.seen) <= LINGER);
+        self.links.retain(|_, link| now.since(link.seen) <= NEIGHBOUR_TIMEOUT);
         self.follow_carriers(now);
         let channel = self.rig.machine.channel(self.rig.uplink);
         self.rig.busy = channel.zip(self.channel).and_then(|(new, old)| {
@@ -144,7 +144,7 @@ impl<M: Machine> Router<M> {
         link.expected = station.expected_throughput;
         let (Some(rate), Some(packets)) = (station.tx_rate, station.tx_packets) else { return };
         let sent = link.packets.map(|before| packets.wrapping_sub(before));
-        if link.rate.is_none() || sent.is_some_and(|n| n >= MIN_PACKETS) {
+        if link.rate.is_none() || sent.is_some_and(|n| n >= MIN_RATE_PACKETS) {
             link.rate = (rate.0 > 0).then_some(rate).or(link.rate);
             link.packets = Some(packets);
         }

@@ -95,7 +95,7 @@ impl Bench {
     }
 
     /// The gateway sends a message with these bodies of GAP.
-    fn hear(&mut self, bodies: &[&[u8]]) {
+    fn gateway_sends(&mut self, bodies: &[&[u8]]) {
         let mut draft = Draft::new();
         assert!(draft.push(Field::Role(Role::Gateway)) && draft.push(Field::Mechanism("gap")));
         assert!(bodies.iter().all(|body| draft.push(Field::Body(body))));
@@ -139,7 +139,7 @@ fn a_router_without_control_senses_and_sends_within_the_rate() {
     assert_eq!(status["neighbours"][0]["role"], Value::Null, "it sends no messages");
     assert_eq!(status["running"], false);
     assert!((status["channel_busy"].as_f64().unwrap() - 0.5).abs() < 0.01, "{status}");
-    b.hear(&[]);
+    b.gateway_sends(&[]);
     b.run(100, |_| ());
     assert_eq!(b.status()["neighbours"][0]["role"], "gateway");
     b.world().stations.clear();
@@ -182,19 +182,19 @@ fn gap_limits_local_traffic_by_the_gateways_bit() {
     b.run(2000, |_| ());
     assert_eq!(b.world().installs, 0, "no gateway is known");
     assert!(b.status()["waits"].as_str().unwrap().contains("a gateway among the neighbours"));
-    b.run(3000, |b| b.hear(&[LOW]));
+    b.run(3000, |b| b.gateway_sends(&[LOW]));
     let first = b.limit().expect("a limit");
     assert_eq!(b.world().class.as_ref().unwrap().0.interface.name(), "m0", "the station's side");
     assert!(first >= 500_000, "the guarantee: {first}");
     b.run(5000, |b| {
         saturate(b);
-        b.hear(&[LOW]);
+        b.gateway_sends(&[LOW]);
     });
     let more = b.limit().unwrap();
     assert!(more > first, "{first} {more}");
     b.run(5000, |b| {
         saturate(b);
-        b.hear(&[HIGH]);
+        b.gateway_sends(&[HIGH]);
     });
     let less = b.limit().unwrap();
     assert!(less < more && less >= 450_000, "{more} {less}");
@@ -209,14 +209,14 @@ fn gap_limits_local_traffic_by_the_gateways_bit() {
     b.world().stations.push(station(MacAddr([2, 0, 0, 0, 0, 9]), 54));
     b.run(3000, |b| {
         saturate(b);
-        b.hear(&[HIGH]);
+        b.gateway_sends(&[HIGH]);
     });
     assert!((400_000..=less).contains(&b.limit().unwrap()), "{less} {:?}", b.limit());
     assert_eq!(b.world().installs, 1, "changed in place");
     // Without messages of the gateway the limit is removed.
     b.run(4000, |_| ());
     assert_eq!((b.limit(), b.world().class.is_some()), (None, false));
-    b.run(12_000, |b| b.hear(&[LOW]));
+    b.run(12_000, |b| b.gateway_sends(&[LOW]));
     assert!(b.limit().is_some(), "it is back");
     b.router.stop(b.moment()).unwrap();
     assert!(b.world().class.is_none());
@@ -228,7 +228,7 @@ fn observation_decides_and_sets_nothing() {
     b.world().stations = vec![station(GATEWAY, 54)];
     b.run(5000, |b| {
         saturate(b);
-        b.hear(&[HIGH]);
+        b.gateway_sends(&[HIGH]);
     });
     let status = b.status();
     assert_eq!(status["running"], true, "{status}");
@@ -258,22 +258,22 @@ fn a_gateway_sends_its_bit_at_most_ten_times_a_second() {
 fn a_failing_kernel_lifts_the_limit_and_is_tried_again() {
     let mut b = Bench::new(&format!("mode = \"apply\"\n{GAP}"));
     b.world().stations = vec![station(GATEWAY, 54)];
-    b.run(3000, |b| b.hear(&[LOW]));
+    b.run(3000, |b| b.gateway_sends(&[LOW]));
     assert!(b.limit().is_some());
     // Another program removes the class, and it cannot be built again.
     b.world().class = None;
     b.world().broken = true;
-    b.run(20_000, |b| b.hear(&[LOW]));
+    b.run(20_000, |b| b.gateway_sends(&[LOW]));
     assert!(b.router.rig.journal.total("limit.failed") > 1);
     assert!(b.status()["waits"].as_str().unwrap().contains("a test's fault"));
     b.world().broken = false;
-    b.run(15_000, |b| b.hear(&[LOW]));
+    b.run(15_000, |b| b.gateway_sends(&[LOW]));
     assert!(b.limit().is_some(), "it is back");
     // The guard has removed it.
     b.world().class = None;
     let at = b.moment();
     b.router.lapsed(at);
-    b.run(2000, |b| b.hear(&[LOW]));
+    b.run(2000, |b| b.gateway_sends(&[LOW]));
     assert!(b.limit().is_some(), "it is back");
 }
 
@@ -483,11 +483,11 @@ fn interfaces_that_come_and_go_are_named() {
 fn hostile_neighbours_change_no_limit_and_use_bounded_memory() {
     let mut b = Bench::new(&format!("mode = \"apply\"\n{GAP}"));
     b.world().stations = vec![station(GATEWAY, 54)];
-    b.run(3000, |b| b.hear(&[LOW]));
+    b.run(3000, |b| b.gateway_sends(&[LOW]));
     let limit = b.limit();
     let mut stream = Stream::new(3, "hostile");
     b.run(20_000, |b| {
-        b.hear(&[&[0xff; 100], &[]]);
+        b.gateway_sends(&[&[0xff; 100], &[]]);
         for _ in 0..50 {
             let n = stream.below(u32::MAX);
             let mac = MacAddr([2, 1, 0, (n >> 16) as u8, (n >> 8) as u8, n as u8]);
@@ -529,12 +529,12 @@ fn a_reload_changes_the_control_and_refuses_the_rest() {
 fn a_message_from_beyond_the_drivers_neighbours_is_no_neighbour() {
     let mut b = Bench::new(&format!("mode = \"apply\"\n{GAP}"));
     b.world().stations = vec![station(MacAddr([2, 0, 0, 0, 0, 8]), 54)];
-    b.run(5000, |b| b.hear(&[LOW]));
+    b.run(5000, |b| b.gateway_sends(&[LOW]));
     let neighbours = b.status()["neighbours"].clone();
     assert_eq!(neighbours.as_array().unwrap().len(), 1, "{neighbours}");
     assert!(b.world().class.is_none());
     b.world().stations.push(station(GATEWAY, 54));
-    b.run(5000, |b| b.hear(&[LOW]));
+    b.run(5000, |b| b.gateway_sends(&[LOW]));
     assert!(b.limit().is_some());
 }
 
@@ -653,7 +653,7 @@ fn the_carrier_of_messages_is_chosen_reported_and_bridged() {
     b.world().carrier = Carrier::ActionFrames;
     // The fake machine receives on the second interface; its driver reports the station on the first.
     let receive = |b: &mut Bench| {
-        b.hear(&[]);
+        b.gateway_sends(&[]);
         b.world().inbox.iter_mut().for_each(|(at, _)| *at = 0);
     };
     b.run(3000, receive);
@@ -765,6 +765,6 @@ fn addresses_without_number_take_no_place_of_the_gateway() {
     let mac = |n: u16| MacAddr([2, 2, 0, 0, (n >> 8) as u8, n as u8]);
     b.world().stations = (0..300).map(|n| station(mac(n), 54)).collect();
     b.world().stations.push(station(gateway, 54));
-    b.run(15_000, |b| b.hear(&[&[0x50]]));
+    b.run(15_000, |b| b.gateway_sends(&[&[0x50]]));
     assert_eq!(b.limit(), Some(500_000), "{}", b.status());
 }

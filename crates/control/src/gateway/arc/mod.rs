@@ -168,7 +168,7 @@ fn build(
 }
 
 #[derive(Clone, Default, Debug)]
-struct Seen {
+struct EpochPeak {
     /// Highest rate, r_max; `None` right after a reset.
     highest: Option<f64>,
     /// True if active at the start of the epoch.
@@ -184,7 +184,7 @@ struct Arc {
     relearn: bool,
     bounds: Bounds,
     search: AggregateSearch,
-    flows: Flows<Seen>,
+    flows: Flows<EpochPeak>,
     limit: BitRate,
     /// Start of the epoch; `None` before the first.
     began: Option<Time>,
@@ -289,7 +289,7 @@ impl Control for Arc {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         match event {
             Event::FlowCounters(c) => {
-                self.flows.sample(c.flow, c.bytes, Seen::default);
+                self.flows.sample(c.flow, c.bytes, EpochPeak::default);
             }
             Event::FlowGone(flow) => {
                 self.flows.end(*flow);

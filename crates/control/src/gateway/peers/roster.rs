@@ -107,7 +107,7 @@ mod tests {
         assert!(r.accept(at(1), &heading(7, 7, 0, 1)));
         assert_eq!(r.leader(), NodeId(5), "a larger one does not");
         assert!(r.accept(at(1), &heading(3, 1, 0, 1)));
-        assert_eq!(r.leader(), NodeId(5), "3 follows one that is not heard here");
+        assert_eq!(r.leader(), NodeId(5), "3 follows one that is not received here");
         assert!(r.accept(at(2), &heading(3, 3, 0, 2)));
         assert_eq!((r.leader(), r.alive()), (NodeId(3), 2));
         assert_eq!(r.age(at(9)), []);

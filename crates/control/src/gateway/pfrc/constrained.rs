@@ -45,7 +45,7 @@ pub(super) struct Demand {
 
 /// A flow in one evaluation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct FlowSample {
     /// Throughput, in bit/s.
     pub rate: f64,
     /// Time of measurement, in s.
@@ -54,7 +54,7 @@ pub(super) struct Seen {
     pub limit: f64,
 }
 
-impl Seen {
+impl FlowSample {
     fn same_as(&self, rate: f64) -> bool {
         (self.rate - rate).abs() <= EQUAL_RATE_TOLERANCE * rate + PACKET_BITS / self.seconds
     }
@@ -70,7 +70,7 @@ impl Demand {
     }
 
     /// Records that the flow has its expected rate; `share`: its rate if not limited by demand.
-    pub fn met(&mut self, seen: Seen, share: f64) {
+    pub fn met(&mut self, seen: FlowSample, share: f64) {
         if seen.fills() || !seen.same_as(self.rate) {
             self.misses = 0;
         }
@@ -81,7 +81,7 @@ impl Demand {
     }
 
     /// Records a shortfall; returns true if the flow needs no more than it has.
-    pub fn missed(&mut self, seen: Seen, at_bound: bool) -> bool {
+    pub fn missed(&mut self, seen: FlowSample, at_bound: bool) -> bool {
         if self.misses > 0 && seen.same_as(self.rate) {
             self.misses += 1;
         } else {
@@ -108,8 +108,8 @@ impl Demand {
 mod tests {
     use super::*;
 
-    fn seen(rate: f64, limit: f64) -> Seen {
-        Seen { rate, seconds: 1e9, limit }
+    fn seen(rate: f64, limit: f64) -> FlowSample {
+        FlowSample { rate, seconds: 1e9, limit }
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn slow_flows_may_differ_by_a_packet() {
         let mut d = Demand::default();
-        let slow = |packets: f64| Seen { rate: packets * 1200.0, seconds: 10.0, limit: 1e5 };
+        let slow = |packets: f64| FlowSample { rate: packets * 1200.0, seconds: 10.0, limit: 1e5 };
         d.missed(slow(5.0), true);
         assert!(d.missed(slow(6.0), true));
     }

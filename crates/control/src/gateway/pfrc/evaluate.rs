@@ -3,7 +3,7 @@
 use fairmesh_units::FlowId;
 
 use super::bursts::{Bursts, Verdict};
-use super::constrained::Seen;
+use super::constrained::FlowSample;
 use super::flow::Share;
 use super::{GUARANTEE_FRACTION, Pfrc, USED_FRACTION};
 use crate::gateway::aggregate_search::Step;
@@ -115,7 +115,7 @@ impl Pfrc {
             let (Some(part), Some(rate)) = (share.part(), share.rate()) else { continue };
             // A guarantee is strict: γ of it is not enough.
             let promised = share.guarantee > 0.0 && rate < GUARANTEE_FRACTION * share.guarantee;
-            let seen = Seen { rate, seconds: share.seconds, limit: share.limit.0 as f64 };
+            let seen = FlowSample { rate, seconds: share.seconds, limit: share.limit.0 as f64 };
             let verdict = share.verdict(part, gamma);
             meter.wait = share.bursts.as_ref().map_or(0, Bursts::patience);
             // A flow without demand for its guarantee does not break it.

@@ -11,7 +11,7 @@ use crate::{Reason, Value};
 
 /// State of all homes in a control period.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Look {
+pub(super) struct PeriodState {
     /// Time since the last control period, in s.
     pub elapsed: f64,
     /// Idle fraction of the gateway's air; 0 if it is not known.
@@ -35,7 +35,7 @@ pub(super) struct Look {
     pub flooded: bool,
 }
 
-impl Look {
+impl PeriodState {
     pub fn add(&mut self, home: &Home) {
         self.carried += home.cost * home.carried;
         self.unlimited |= home.unlimited;
@@ -75,7 +75,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    pub fn reason(self, level: f64, look: &Look) -> Reason {
+    pub fn reason(self, level: f64, look: &PeriodState) -> Reason {
         let level = Value::Rate(bucket(level));
         let flow = look.flow.map_or(Value::None, Value::Flow);
         match self {
@@ -176,7 +176,7 @@ impl Level {
     /// Follows the rate that homes carry while limits are not in force.
     ///
     /// Limits then begin with the mean rate of the homes and fall from there: no home with less loses any of it.
-    fn follow(&mut self, look: &Look) -> Step {
+    fn follow(&mut self, look: &PeriodState) -> Step {
         let weight = match core::mem::replace(&mut self.unlimited, true) {
             true => Tuning::weight(look.elapsed, self.tuning.long()),
             false => 1.0,
@@ -190,7 +190,7 @@ impl Level {
     }
 
     /// Updates the level after a control period with `rate` per weight, in bit/s.
-    pub fn step(&mut self, look: &Look, rate: f64) -> Step {
+    pub fn step(&mut self, look: &PeriodState, rate: f64) -> Step {
         if look.unlimited {
             return self.follow(look);
         }

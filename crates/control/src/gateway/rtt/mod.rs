@@ -21,7 +21,7 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
 use self::agents::Agents;
 use self::home::{Edge, Home};
-use self::level::{Level, Look, Step};
+use self::level::{Level, PeriodState, Step};
 use self::objective::Objective;
 use self::raise::{Outcome, Raise};
 use self::tuning::Tuning;
@@ -333,7 +333,8 @@ impl Rtt {
         let progress = *self.progress.get_or_insert(Progress::learning(now));
         let credible =
             elapsed > 0.0 && elapsed <= self.edge.tuning.memory + self.look.as_secs_f64();
-        let mut look = Look { elapsed, idle: self.air.idle.unwrap_or(0.0), ..Look::default() };
+        let mut look =
+            PeriodState { elapsed, idle: self.air.idle.unwrap_or(0.0), ..PeriodState::default() };
         for home in &mut self.homes {
             // Without counters nothing is known: another gateway's report is missing.
             if credible && home.is_sampled() {

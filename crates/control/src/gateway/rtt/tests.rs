@@ -9,7 +9,7 @@ use crate::{
 
 /// Samples of a home in a control period.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct HomeSamples {
     /// Part of the limit that passed.
     used: f64,
     /// Part of the limit that its class dropped.
@@ -21,8 +21,8 @@ struct Seen {
 }
 
 /// A home that sends all it may over a mesh with this delay.
-fn busy(delay: u64) -> Seen {
-    Seen {
+fn busy(delay: u64) -> HomeSamples {
+    HomeSamples {
         used: 1.0,
         dropped: 0.0,
         queued: 5,
@@ -61,7 +61,7 @@ impl Bench {
     /// Runs a second with these samples of the homes.
     ///
     /// `idle` is the idle fraction of the air, if it is known.
-    fn second(&mut self, seen: &[Seen], idle: Option<f64>) {
+    fn second(&mut self, seen: &[HomeSamples], idle: Option<f64>) {
         self.now += Span::from_secs(1);
         let mut actions = Actions::new();
         let control = &mut self.instance.control;
@@ -106,7 +106,7 @@ impl Bench {
         }
     }
 
-    fn seconds(&mut self, count: usize, seen: &[Seen]) {
+    fn seconds(&mut self, count: usize, seen: &[HomeSamples]) {
         (0..count).for_each(|_| self.second(seen, None));
     }
 }
@@ -200,14 +200,14 @@ fn a_home_that_loses_half_of_its_packets_for_long_is_a_flood_and_lowers_nobody()
     let mut b = Bench::new(&[0, 1]);
     b.seconds(30, &[busy(0); 2]);
     let before = b.limits[1];
-    let flood = Seen { dropped: 2.0, ..busy(0) };
+    let flood = HomeSamples { dropped: 2.0, ..busy(0) };
     b.seconds(7, &[flood, busy(0)]);
     assert!(!b.reasons.iter().any(|r| r.contains("is a flood")), "{:?}", b.reasons);
     b.seconds(2, &[flood, busy(0)]);
     assert!(b.reasons.iter().any(|r| r.contains("flow 0 is a flood")), "{:?}", b.reasons);
     let named = b.limits[1];
     assert!(named >= before);
-    b.seconds(60, &[Seen { trip: Some((9_000, 20)), ..flood }, busy(900)]);
+    b.seconds(60, &[HomeSamples { trip: Some((9_000, 20)), ..flood }, busy(900)]);
     assert_eq!(b.limits[1], named);
     b.seconds(20, &[busy(0); 2]);
     assert!(
@@ -241,7 +241,7 @@ fn a_home_that_uses_less_leaves_the_rest_to_others_at_once() {
     let mut b = Bench::new(&[0, 1]);
     b.seconds(20, &[busy(290); 2]);
     let both = b.limits[0];
-    let quiet = Seen { used: 0.0, dropped: 0.0, queued: 0, trip: None, oldest: None };
+    let quiet = HomeSamples { used: 0.0, dropped: 0.0, queued: 0, trip: None, oldest: None };
     b.seconds(30, &[busy(290), quiet]);
     assert!(b.limits[0] as f64 > 1.7 * both as f64, "{both} {:?}", b.limits);
 }
@@ -249,7 +249,7 @@ fn a_home_that_uses_less_leaves_the_rest_to_others_at_once() {
 #[test]
 fn without_round_trips_nothing_is_raised() {
     let mut b = Bench::new(&[0, 1]);
-    let blind = Seen { trip: None, oldest: None, ..busy(0) };
+    let blind = HomeSamples { trip: None, oldest: None, ..busy(0) };
     b.seconds(10, &[blind; 2]);
     let before = b.limits.clone();
     b.seconds(60, &[blind; 2]);
@@ -264,11 +264,16 @@ fn nothing_is_raised_while_a_packet_is_late_unless_its_class_is_full() {
     b.seconds(20, &[busy(290); 2]);
     let before = b.limits[0];
     // Waits in its own class: not starving, whatever its oldest packet does.
-    b.seconds(5, &[Seen { oldest: Some(5_000), ..busy(290) }, busy(290)]);
+    b.seconds(5, &[HomeSamples { oldest: Some(5_000), ..busy(290) }, busy(290)]);
     assert!(b.limits[0] as f64 > 0.95 * before as f64, "{before} {:?}", b.limits);
     // Half of its limit passes and a packet waits: the others get no more. Then it is answered, and they do.
-    let stalled =
-        Seen { used: 0.6, dropped: 0.0, queued: 0, trip: Some((20, 20)), oldest: Some(1_500) };
+    let stalled = HomeSamples {
+        used: 0.6,
+        dropped: 0.0,
+        queued: 0,
+        trip: Some((20, 20)),
+        oldest: Some(1_500),
+    };
     b.seconds(20, &[stalled, busy(0)]);
     let before = b.limits[1];
     b.seconds(20, &[stalled, busy(0)]);
@@ -277,7 +282,7 @@ fn nothing_is_raised_while_a_packet_is_late_unless_its_class_is_full() {
     assert!(b.limits[1] > before, "{before} {:?}", b.limits);
     // A missing answer limits the others for a minute at most.
     let before = b.limits[1];
-    b.seconds(20, &[Seen { oldest: Some(70_000), ..stalled }, busy(0)]);
+    b.seconds(20, &[HomeSamples { oldest: Some(70_000), ..stalled }, busy(0)]);
     assert!(b.limits[1] > before, "{before} {:?}", b.limits);
 }
 
@@ -303,7 +308,7 @@ fn no_neighbour_and_impossible_plans_are_refused() {
     assert!(crate::testing::lookup("rtt").unwrap().start(setting, &offers).is_err());
 }
 
-fn seen() -> impl Strategy<Value = Seen> {
+fn seen() -> impl Strategy<Value = HomeSamples> {
     (
         prop_oneof![Just(0.0), 0.0..1.2f64, Just(50.0)],
         0.0..5.0f64,
@@ -313,7 +318,7 @@ fn seen() -> impl Strategy<Value = Seen> {
     )
         .prop_map(|(used, dropped, queued, trip, oldest)| {
             let trip = trip.map(|(median, base)| (median.max(base), base));
-            Seen { used, dropped, queued, trip, oldest }
+            HomeSamples { used, dropped, queued, trip, oldest }
         })
 }
 
@@ -381,14 +386,14 @@ fn the_state_is_learning_until_a_home_is_half_full() {
     bench.second(&[busy(400)], None);
     let progress = bench.instance.control.progress().unwrap();
     assert_eq!((progress.learning, progress.since), (false, at(6)));
-    bench.second(&[Seen { trip: None, oldest: Some(9000), queued: 0, ..busy(0) }], None);
+    bench.second(&[HomeSamples { trip: None, oldest: Some(9000), queued: 0, ..busy(0) }], None);
     let later = bench.instance.control.progress().unwrap();
     assert_eq!((later.learning, later.since), (false, at(6)), "found once is found");
 }
 
 /// Samples of homes that carry these rates in kbit/s regardless of their limits.
-fn unlimited(b: &Bench, kbit: &[f64]) -> Vec<Seen> {
-    let seen = |(k, rate): (usize, &f64)| Seen {
+fn unlimited(b: &Bench, kbit: &[f64]) -> Vec<HomeSamples> {
+    let seen = |(k, rate): (usize, &f64)| HomeSamples {
         used: 1e3 * rate / b.limits[k] as f64,
         queued: 0,
         ..busy(900)
@@ -428,7 +433,7 @@ fn a_report_that_comes_late_does_not_count_as_unlimited() {
     let now = b.now + Span::from_secs(1);
     b.instance.control.on(now, &Event::Deadline, &mut Actions::new());
     b.now = now;
-    b.second(&[Seen { used: 2.0, queued: 0, ..busy(300) }; 2], None);
+    b.second(&[HomeSamples { used: 2.0, queued: 0, ..busy(300) }; 2], None);
     assert!(b.limits[0] <= before + before / 10, "{before} {:?}", b.limits);
     assert!(!b.reasons.iter().any(|r| r.contains("not in force")), "{:?}", b.reasons);
 }
@@ -440,7 +445,7 @@ fn a_report_that_comes_late_does_not_count_as_unlimited() {
 fn each_retry_that_fails_lowers_the_level_once() {
     let mut b = Bench::new(&[0, 1]);
     b.seconds(20, &[busy(290); 2]);
-    let stalled = |age| Seen { used: 0.6, queued: 0, oldest: Some(age), ..busy(290) };
+    let stalled = |age| HomeSamples { used: 0.6, queued: 0, oldest: Some(age), ..busy(290) };
     let before = b.limits[1] as f64;
     // 0.4 s after the least round trip: the first one.
     b.seconds(1, &[stalled(430), busy(290)]);

@@ -148,14 +148,14 @@ fn messages_come_back_and_nonsense_is_ignored() {
     let delivery = Delivery { messages: Some(Span::from_millis(100)), ..Delivery::default() };
     let (mut control, events) = adapter(delivery, 0);
     let mut actions = Actions::new();
-    let mut hear = |body: &[u8]| {
+    let mut deliver = |body: &[u8]| {
         let message = Message { from: NodeId(1), body };
         control.on(at(1), &Event::Message(message), &mut actions);
     };
-    hear(&[OWN, 5, 6]);
-    hear(&[BATCH, 1, 0, 7]);
+    deliver(&[OWN, 5, 6]);
+    deliver(&[BATCH, 1, 0, 7]);
     for bad in [&[][..], &[2], &[BATCH, 1, 0], &[OWN; MAX_BODY + 1], &[BATCH; 1000]] {
-        hear(bad);
+        deliver(bad);
     }
     assert_eq!(*events.lock().unwrap(), ["message [5, 6]", "fields [7, 0]"]);
     let bad =

@@ -78,8 +78,8 @@ fn needs(options: &Options) -> Vec<Needs> {
         delivery.messages = Some(options.batch);
     } else if options.multihop {
         at = Placement::EveryNode;
-        let heard = [EventKind::Received, EventKind::Overheard, EventKind::Messages];
-        events = events.or(EventSet::of(&heard));
+        let received = [EventKind::Received, EventKind::Overheard, EventKind::Messages];
+        events = events.or(EventSet::of(&received));
         abilities = AbilitySet::of(&[Ability::Mark, Ability::Annotate, Ability::Send]);
         header_bytes = domain::HEADER_BYTES;
     } else {

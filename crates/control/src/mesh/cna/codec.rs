@@ -302,7 +302,7 @@ mod tests {
     fn fragments_carry_a_weight_in_their_type_of_service() {
         let words = [7 << 16 | MORE_FRAGMENTS | 185, fragment(3.0)];
         assert_eq!(read(&header(words), true), Ok(Some(Values::Weight(3.0))));
-        assert_eq!(read(&header(words), false), Ok(None), "ordinary fragments say nothing");
+        assert_eq!(read(&header(words), false), Ok(None), "ordinary fragments carry no value");
         assert_eq!(read(&header([words[0], 0x2e << 2]), true), Err(Malformed), "a code point");
         // An ordinary packet with an identification.
         assert_eq!(read(&header([0xbeef << 16 | 0x4000, 0]), true), Ok(None));

@@ -143,9 +143,9 @@ fn deliver(
     let own = *own;
     let (one, two) = (from.one(&own), from.two());
     for n in neighbours(links, hop.from) {
-        if let Some(hears) = neighbourhoods.get_mut(&n) {
-            hears.take_one_hop(Time::ZERO, NodeId(hop.from), NodeId(hop.to), one);
-            hears.take_two_hop(Time::ZERO, NodeId(hop.from), two);
+        if let Some(neighbourhood) = neighbourhoods.get_mut(&n) {
+            neighbourhood.take_one_hop(Time::ZERO, NodeId(hop.from), NodeId(hop.to), one);
+            neighbourhood.take_two_hop(Time::ZERO, NodeId(hop.from), two);
         }
     }
 }

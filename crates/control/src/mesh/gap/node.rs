@@ -264,14 +264,14 @@ impl Control for Node {
                     o.sent(sent);
                 }
             }
-            Event::Received(heard) => {
+            Event::Received(packet) => {
                 if let Some(o) = &mut self.overhear {
-                    o.received(heard);
+                    o.received(packet);
                 }
             }
-            Event::Overheard(heard) => {
+            Event::Overheard(packet) => {
                 if let Some(o) = &mut self.overhear {
-                    o.overheard(now, heard);
+                    o.overheard(now, packet);
                 }
             }
             Event::Deadline if now >= self.due => {

@@ -293,7 +293,7 @@ fn step(node: &mut Instance, at: u64, bytes: u64, waiting: u32, bit: Option<u8>)
     if let Some(bit) = bit {
         let message = Message { from: NodeId(0), body: &[bit] };
         node.control.on(ms(at), &Event::Message(message), &mut actions);
-        assert_eq!(node.control.next_deadline(), Some(ms(at)), "updated as soon as it hears");
+        assert_eq!(node.control.next_deadline(), Some(ms(at)), "updated at the first message");
     }
     let counters = Counters {
         class: Class::All,
@@ -360,7 +360,7 @@ fn without_messages_a_neighbour_returns_to_its_guarantee() {
     assert_eq!(limits_of(&actions), [(Class::All, 250_000)]);
     assert!(step(&mut node, 1_700, 350_000, 1, None).is_empty());
     let back = step(&mut node, 1_800, 400_000, 1, Some(low));
-    assert_eq!(limits_of(&back), [(Class::All, 255_500)], "and goes on when it hears again");
+    assert_eq!(limits_of(&back), [(Class::All, 255_500)], "and resumes at the next message");
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn acknowledgements_carry_the_bit_only_when_it_changes() {
     step(&mut node, 100, 0, 1, None);
     node.control.on(ms(150), &Event::Sent(frame), &mut Actions::new());
     assert_eq!(limits_of(&step(&mut node, 200, 31_250, 1, None)), [(Class::All, 225_000)]);
-    assert_eq!(limits_of(&step(&mut node, 300, 62_500, 1, None)), [], "nothing new heard");
+    assert_eq!(limits_of(&step(&mut node, 300, 62_500, 1, None)), [], "no new message");
 }
 
 #[test]
@@ -484,7 +484,7 @@ fn a_gateway_without_survey_sends_no_signal() {
         if actions.iter().any(|a| matches!(a, Action::Send { .. })) {
             sent.push(25 * n);
         }
-        if reasons_of(&actions).iter().any(|r| r.starts_with("the survey has said nothing")) {
+        if reasons_of(&actions).iter().any(|r| r.starts_with("the survey has had no value")) {
             assert_eq!(25 * n, 1_500, "ten updates after the last sound sample");
         }
     }

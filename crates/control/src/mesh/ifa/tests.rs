@@ -72,10 +72,10 @@ fn round(
         assert_eq!(body.len(), 50);
         for j in [i.wrapping_sub(1), i + 1] {
             if let Some(neighbour) = nodes.get_mut(j) {
-                let mut heard = Actions::new();
+                let mut actions = Actions::new();
                 let message = Message { from: NodeId(i as u32), body: &body };
-                neighbour.control.on(now, &Event::Message(message), &mut heard);
-                note(&mut limits, j, &heard);
+                neighbour.control.on(now, &Event::Message(message), &mut actions);
+                note(&mut limits, j, &actions);
             }
         }
     }

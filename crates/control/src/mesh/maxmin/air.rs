@@ -151,7 +151,7 @@ mod tests {
     fn a_node_with_nearly_all_airtime_keeps_its_distant_interference() {
         let mut air = after(700, 0, 1, 750);
         air.compare(0.72);
-        assert!(!air.wide, "of itself that says nothing either");
+        assert!(!air.wide, "its own traffic alone proves nothing either");
         air = Air { wide: true, ..air };
         air.compare(0.74);
         assert!(air.wide);

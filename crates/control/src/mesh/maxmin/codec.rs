@@ -15,7 +15,7 @@ pub(super) const CIRCLES_SLOT: u8 = 1;
 
 const PRESENT_FLAG: u32 = 1 << 31;
 const RATES_FLAG: u32 = 1 << 24;
-const FAR_FLAG: u32 = 1 << 25;
+const OUTER_FLAG: u32 = 1 << 25;
 
 /// Smallest rate that has a code, in bit/s.
 pub(super) const MIN_RATE: f64 = 2_000.0;
@@ -53,12 +53,12 @@ pub(super) enum Values {
     /// The fastest flow of each circle: it can only rise.
     Rates(Circles),
     /// Values for nodes that sense farther than they receive.
-    Far(Far),
+    Outer(OuterValues),
 }
 
 /// A node's part of the air, and its neighbours' values of their widest circle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Far {
+pub(super) struct OuterValues {
     /// Airtime of its exchanges, in 255ths of the time.
     pub air: u8,
     /// Code of the lowest level of the next circle.
@@ -76,7 +76,7 @@ pub(super) fn word(values: Values) -> u32 {
     let (kind, Circles([a, b, c])) = match values {
         Values::Levels(circles) => (0, circles),
         Values::Rates(circles) => (RATES_FLAG, circles),
-        Values::Far(far) => (FAR_FLAG, Circles([far.air, far.level, far.rate])),
+        Values::Outer(outer) => (OUTER_FLAG, Circles([outer.air, outer.level, outer.rate])),
     };
     PRESENT_FLAG | kind | u32::from(a) << 16 | u32::from(b) << 8 | u32::from(c)
 }
@@ -93,13 +93,18 @@ pub(super) fn read(word: u32) -> Result<Option<Values>, Malformed> {
     }
     let [a, b, c] = [word >> 16, word >> 8, word].map(|v| v as u8);
     let circles = Circles([a, b, c]);
-    if word & PRESENT_FLAG == 0 || word & !(PRESENT_FLAG | RATES_FLAG | FAR_FLAG | 0x00ff_ffff) != 0
+    if word & PRESENT_FLAG == 0
+        || word & !(PRESENT_FLAG | RATES_FLAG | OUTER_FLAG | 0x00ff_ffff) != 0
     {
         return Err(Malformed);
     }
-    if word & FAR_FLAG != 0 {
-        let far = Far { air: a, level: b, rate: c };
-        return if word & RATES_FLAG == 0 { Ok(Some(Values::Far(far))) } else { Err(Malformed) };
+    if word & OUTER_FLAG != 0 {
+        let outer = OuterValues { air: a, level: b, rate: c };
+        return if word & RATES_FLAG == 0 {
+            Ok(Some(Values::Outer(outer)))
+        } else {
+            Err(Malformed)
+        };
     }
     if word & RATES_FLAG != 0 {
         return if a <= b && b <= c { Ok(Some(Values::Rates(circles))) } else { Err(Malformed) };

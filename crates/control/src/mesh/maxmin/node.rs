@@ -4,7 +4,7 @@ use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 
 use super::air::Air;
 use super::anomaly::Anomaly;
-use super::codec::{self, Circles, Far, Values};
+use super::codec::{self, Circles, OuterValues, Values};
 use super::level::{Backlog, Level, Rule};
 use super::outsiders::Outsiders;
 use super::region::Region;
@@ -97,7 +97,7 @@ pub(super) struct Node {
     /// Fastest flow of each circle.
     pub(super) rates: Circles,
     /// Values for nodes that sense farther than they receive.
-    pub(super) far: Far,
+    pub(super) outer: OuterValues,
     /// Code of the lowest level in all circles that matter.
     pub(super) around: u8,
     /// Code of the fastest flow in all circles that matter.
@@ -144,7 +144,7 @@ impl Node {
             rates: Circles::default(),
             around: 0,
             fastest: 0,
-            far: Far::default(),
+            outer: OuterValues::default(),
             air: Air::default(),
             dead: None,
             lack: options.lack,
@@ -361,7 +361,7 @@ impl Node {
         let values = match self.turn {
             0 => Values::Levels(self.levels),
             1 => Values::Rates(self.rates),
-            _ => Values::Far(self.far),
+            _ => Values::Outer(self.outer),
         };
         let way = match self.around {
             0 => u32::from(u8::MAX),
@@ -462,11 +462,11 @@ impl Node {
         let level = self.level.as_ref().map_or(0, |l| codec::code(l.reported(&self.rule)));
         self.levels = self.region.levels(level);
         let air = (255.0 * self.air.own()).clamp(0.0, 255.0) as u8;
-        self.far = self.region.far(air, self.levels.0[2], self.rates.0[2]);
-        let farthest = self.region.farthest(self.far);
-        self.air.compare(f64::from(farthest.air) / 255.0);
-        self.around = if self.air.wide { farthest.level } else { self.levels.0[2] };
-        self.fastest = if self.air.wide { farthest.rate } else { self.region.fastest(own) };
+        self.outer = self.region.outer(air, self.levels.0[2], self.rates.0[2]);
+        let outermost = self.region.outermost(self.outer);
+        self.air.compare(f64::from(outermost.air) / 255.0);
+        self.around = if self.air.wide { outermost.level } else { self.levels.0[2] };
+        self.fastest = if self.air.wide { outermost.rate } else { self.region.fastest(own) };
     }
 
     /// Limits the flows that enter the mesh here.

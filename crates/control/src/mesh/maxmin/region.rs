@@ -2,7 +2,7 @@
 
 use fairmesh_units::{NodeId, Span, Time};
 
-use super::codec::{Circles, Far, Values, least};
+use super::codec::{Circles, OuterValues, Values, least};
 
 /// A neighbour, as far as it has reported.
 #[derive(Clone, Copy, Debug)]
@@ -10,7 +10,7 @@ pub(super) struct Neighbour {
     pub id: NodeId,
     levels: Option<(Time, Circles)>,
     rates: Option<(Time, Circles)>,
-    far: Option<(Time, Far)>,
+    outer: Option<(Time, OuterValues)>,
     /// Time at which a packet for this node last came from there.
     pub came: Option<Time>,
     /// Time at which a packet last went there.
@@ -19,7 +19,7 @@ pub(super) struct Neighbour {
 
 impl Neighbour {
     fn new(id: NodeId) -> Self {
-        Neighbour { id, levels: None, rates: None, far: None, came: None, went: None }
+        Neighbour { id, levels: None, rates: None, outer: None, came: None, went: None }
     }
 
     /// True if it was received within the hold time.
@@ -54,7 +54,7 @@ impl Region {
         match reported {
             Values::Levels(c) => n.levels = Some((now, c)),
             Values::Rates(c) => n.rates = Some((now, c)),
-            Values::Far(f) => n.far = Some((now, f)),
+            Values::Outer(f) => n.outer = Some((now, f)),
         }
     }
 
@@ -65,7 +65,7 @@ impl Region {
         for n in &mut self.neighbours {
             n.levels = n.levels.filter(|l| fresh(l.0));
             n.rates = n.rates.filter(|r| fresh(r.0));
-            n.far = n.far.filter(|f| fresh(f.0));
+            n.outer = n.outer.filter(|f| fresh(f.0));
             n.came = n.came.filter(|at| fresh(*at));
             n.went = n.went.filter(|at| fresh(*at));
         }
@@ -91,16 +91,16 @@ impl Region {
     }
 
     /// Returns the next circle: the neighbours' values of their widest one.
-    pub fn far(&self, air: u8, level: u8, rate: u8) -> Far {
+    pub fn outer(&self, air: u8, level: u8, rate: u8) -> OuterValues {
         let levels = self.neighbours.iter().filter_map(|n| n.levels).map(|(_, c)| c.0[2]);
         let rates = self.neighbours.iter().filter_map(|n| n.rates).map(|(_, c)| c.0[2]);
-        Far { air, level: levels.fold(level, least), rate: rates.fold(rate, u8::max) }
+        OuterValues { air, level: levels.fold(level, least), rate: rates.fold(rate, u8::max) }
     }
 
     /// Returns the circle after that.
-    pub fn farthest(&self, own: Far) -> Far {
-        let far = self.neighbours.iter().filter_map(|n| n.far).map(|(_, f)| f);
-        far.fold(own, |a, b| Far {
+    pub fn outermost(&self, own: OuterValues) -> OuterValues {
+        let outer = self.neighbours.iter().filter_map(|n| n.outer).map(|(_, f)| f);
+        outer.fold(own, |a, b| OuterValues {
             air: a.air.saturating_add(b.air),
             level: least(a.level, b.level),
             rate: a.rate.max(b.rate),

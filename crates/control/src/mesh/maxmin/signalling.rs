@@ -30,17 +30,17 @@ impl Node {
             failing.and_then(|o| o.failing).is_some_and(|at| now.since(at) >= UNREACHABLE_TIMEOUT);
         let pause = if long { RECEIVER_INTERVAL } else { UNDELIVERED_INTERVAL };
         let failing = failing.map(|o| o.to);
-        // A node without traffic for long does not count as unheard.
+        // A node without traffic for long does not count as unreachable.
         let waited = self.backlog.since().map(|began| now.since(began.max(self.through)));
         let waits = waited.is_some_and(|w| w >= UNDELIVERED_INTERVAL);
         let undelivered = failing.is_some() || waits;
-        let hears = |n: &Neighbour| since(n.came) < IDLE_TIMEOUT;
-        let says = |n: &Neighbour| since(n.went) < IDLE_TIMEOUT;
+        let receives = |n: &Neighbour| since(n.came) < IDLE_TIMEOUT;
+        let sends = |n: &Neighbour| since(n.went) < IDLE_TIMEOUT;
         let neighbours = &self.region.neighbours;
-        let one_way = neighbours.iter().any(hears) && !neighbours.iter().any(says);
+        let one_way = neighbours.iter().any(receives) && !neighbours.iter().any(sends);
         // Between nodes that disturb each other out of range there may be no sender.
         let relays = self.air.wide && neighbours.iter().any(Neighbour::has_sent);
-        let relays = relays && !neighbours.iter().any(says);
+        let relays = relays && !neighbours.iter().any(sends);
         let why = match () {
             () if undelivered && quiet >= pause => (
                 "mesh-maxmin.unheard",
@@ -62,10 +62,10 @@ impl Node {
             match failing {
                 // This message is sent with retries.
                 Some(to) => {
-                    let body = message::undelivered_body(self.levels, self.rates, self.far, to);
+                    let body = message::undelivered_body(self.levels, self.rates, self.outer, to);
                     actions.send(Some(to), &body);
                 }
-                None => actions.send(None, &message::circles(self.levels, self.rates, self.far)),
+                None => actions.send(None, &message::circles(self.levels, self.rates, self.outer)),
             }
         }
         // Nodes that collide with a node with undelivered packets are notified one by one, with retries: they
@@ -78,7 +78,7 @@ impl Node {
                 let values = [Value::Node(n.id), Value::Node(node)];
                 let sentence = "node {} is notified that packets of node {} do not arrive";
                 actions.because(Reason::new("mesh-maxmin.cried", sentence, &values));
-                let body = message::circles(self.levels, self.rates, self.far);
+                let body = message::circles(self.levels, self.rates, self.outer);
                 actions.send(Some(n.id), &body);
             }
         }
@@ -108,8 +108,8 @@ impl Node {
             return self.anomaly(Anomaly::Stranger, m.from, actions);
         }
         match message::read(m.body) {
-            Ok(Content::Circles { levels, rates, far, undelivered }) => {
-                self.region.take_values(now, m.from, Values::Far(far));
+            Ok(Content::Circles { levels, rates, outer, undelivered }) => {
+                self.region.take_values(now, m.from, Values::Outer(outer));
                 self.region.take_values(now, m.from, Values::Levels(levels));
                 self.region.take_values(now, m.from, Values::Rates(rates));
                 if undelivered == Some(self.id)

@@ -119,8 +119,8 @@ impl Mesh {
                 }
                 Action::Send { to, .. } => {
                     let body = actions.body(action).to_vec();
-                    let hears = to.map_or_else(|| self.neighbours(n), |t| vec![t.0]);
-                    for k in hears {
+                    let receivers = to.map_or_else(|| self.neighbours(n), |t| vec![t.0]);
+                    for k in receivers {
                         let from = NodeId(n);
                         self.deliver(k, Event::Message(Message { from, body: &body }));
                     }

@@ -344,7 +344,7 @@ mod tests {
         };
         assert_eq!(asked(&[(1, 2)], 1), 1);
         assert_eq!(asked(&[(1, 2)], 1), 1);
-        assert_eq!(asked(&[(1, 3)], 1), 2, "others hear each other");
+        assert_eq!(asked(&[(1, 3)], 1), 2, "others are in range of each other");
         assert_eq!(asked(&[(1, 2)], 2), 3, "other frames");
         assert_eq!(asked(&[(1, 2)], 1), 3, "as at first");
         // The least recently asked one goes first.

@@ -23,7 +23,7 @@ const NEW_FLOW_TIME: Span = Span::from_secs(1);
 ///
 /// TCP pauses for 4 s after its third SYN (RFC 6298 §5.5).
 const UNDELIVERED_TIME: Span = Span::from_secs(5);
-/// Time without delivery after which a flow with earlier deliveries counts as unheard.
+/// Time without delivery after which a flow with earlier deliveries counts as undelivered.
 const DELIVERY_TIMEOUT: Span = Span::from_millis(200);
 /// Time for which a node that received such a message forwards its report.
 const FORWARDING_TIME: Span = Span::from_millis(500);

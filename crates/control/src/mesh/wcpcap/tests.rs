@@ -87,8 +87,8 @@ impl LinkRates for Budget {
 
 /// L(i→j) as it is defined: all links into and out of i, j, and the neighbours of either.
 fn neighbourhood(links: &[(u32, u32)], i: u32, j: u32) -> Vec<Link> {
-    let hears = |a: u32, b: u32| links.iter().any(|l| *l == (a, b) || *l == (b, a));
-    let inside = |n: NodeId| n.0 == i || n.0 == j || hears(n.0, i) || hears(n.0, j);
+    let in_range = |a: u32, b: u32| links.iter().any(|l| *l == (a, b) || *l == (b, a));
+    let inside = |n: NodeId| n.0 == i || n.0 == j || in_range(n.0, i) || in_range(n.0, j);
     let mut all = directed(links);
     all.retain(|l| inside(l.from) || inside(l.to));
     all.sort();
@@ -101,7 +101,7 @@ fn reports_of_a_link_reach_exactly_the_nodes_that_need_them() {
         let nodes: BTreeSet<u32> = links.iter().flat_map(|l| [l.0, l.1]).collect();
         let new = |n: &u32| Reports::new(Topology::new(NodeId(*n), directed(links).into_iter()));
         let mut reports: Vec<Reports> = nodes.iter().map(new).collect();
-        let hears = |a: u32, b: u32| links.iter().any(|l| *l == (a, b) || *l == (b, a));
+        let in_range = |a: u32, b: u32| links.iter().any(|l| *l == (a, b) || *l == (b, a));
         // In every round each node reports one of its links and forwards one report; all nodes in range receive it.
         for round in 0..120 {
             for (at, &n) in nodes.iter().enumerate() {
@@ -112,14 +112,14 @@ fn reports_of_a_link_reach_exactly_the_nodes_that_need_them() {
                 let reported: Vec<LinkReport> =
                     [Some(mine), passed].into_iter().flatten().collect();
                 for (to, &m) in nodes.iter().enumerate() {
-                    for t in reported.iter().filter(|_| hears(n, m)) {
+                    for t in reported.iter().filter(|_| in_range(n, m)) {
                         assert_eq!(reports[to].take(Time::ZERO, Some(NodeId(n)), *t), Ok(()));
                     }
                 }
             }
         }
         for (at, &i) in nodes.iter().enumerate() {
-            for j in nodes.iter().filter(|j| hears(i, **j)) {
+            for j in nodes.iter().filter(|j| in_range(i, **j)) {
                 let middle = reports[at].topology.middle(NodeId(*j));
                 let mut known: Vec<Link> = reports[at].among(&middle).map(|n| n.link).collect();
                 let right =

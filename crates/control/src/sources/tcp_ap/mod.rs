@@ -89,7 +89,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     };
     let template =
         ClassPlan { class: Class::Flow(FlowId(0)), limit: Limit::None, burst: Bytes(1500), leaf };
-    let paced = control.flows.iter().filter(|f| f.half == Half::Gateway);
+    let paced = control.flows.iter().filter(|f| f.half == PacingPoint::Gateway);
     let plan = if control.gateway {
         let classes = paced.map(class).collect();
         Plan { point: Point::Transit, classes, template: Some(template) }
@@ -107,7 +107,7 @@ fn rate(packet: u32, interval: Span) -> BitRate {
 
 /// Point at which a flow is paced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Half {
+enum PacingPoint {
     /// In its sender, which is at this node.
     Sender,
     /// At this node, on its path into the mesh.
@@ -117,7 +117,7 @@ enum Half {
 #[derive(Debug)]
 struct Flow {
     id: FlowId,
-    half: Half,
+    half: PacingPoint,
     packet: u32,
     estimate: Estimate,
     /// Spacing in force.
@@ -142,8 +142,8 @@ impl TcpAp {
     /// Adds a flow that enters the air here, if the sender's or the gateway's half paces it.
     fn meet(&mut self, here: &FlowHere) {
         let half = match here.place {
-            Place::Source if self.sources => Half::Sender,
-            Place::Forwarder if self.gateway => Half::Gateway,
+            Place::Source if self.sources => PacingPoint::Sender,
+            Place::Forwarder if self.gateway => PacingPoint::Gateway,
             _ => return,
         };
         let Some(next) = here.next_hop else { return };
@@ -165,12 +165,12 @@ impl TcpAp {
 
     fn start(&mut self, actions: &mut Actions) {
         self.waiting = false;
-        for f in self.flows.iter().filter(|f| f.half == Half::Sender) {
+        for f in self.flows.iter().filter(|f| f.half == PacingPoint::Sender) {
             begin(f, actions);
         }
     }
 
-    fn round_trip(&mut self, flow: FlowId, half: Half, rtt: Span, actions: &mut Actions) {
+    fn round_trip(&mut self, flow: FlowId, half: PacingPoint, rtt: Span, actions: &mut Actions) {
         let Some(f) = self.flows.iter_mut().find(|f| f.id == flow && f.half == half) else {
             return;
         };
@@ -200,8 +200,8 @@ impl TcpAp {
 /// Sets a flow's spacing.
 fn apply(f: &Flow, actions: &mut Actions) {
     match f.half {
-        Half::Sender => actions.pace(f.id, f.interval),
-        Half::Gateway => actions.set_rate(Class::Flow(f.id), rate(f.packet, f.interval)),
+        PacingPoint::Sender => actions.pace(f.id, f.interval),
+        PacingPoint::Gateway => actions.set_rate(Class::Flow(f.id), rate(f.packet, f.interval)),
     }
 }
 
@@ -220,8 +220,8 @@ impl Control for TcpAp {
             self.start(actions);
         }
         match event {
-            Event::Feedback(f) => self.round_trip(f.flow, Half::Sender, f.rtt, actions),
-            Event::RoundTrip(r) => self.round_trip(r.flow, Half::Gateway, r.rtt, actions),
+            Event::Feedback(f) => self.round_trip(f.flow, PacingPoint::Sender, f.rtt, actions),
+            Event::RoundTrip(r) => self.round_trip(r.flow, PacingPoint::Gateway, r.rtt, actions),
             Event::FlowSeen(here) => {
                 let before = self.flows.len();
                 self.meet(here);

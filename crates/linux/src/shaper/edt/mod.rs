@@ -202,11 +202,11 @@ impl Shaper for EdtShaper {
         built
     }
 
-    fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error> {
+    fn relayout(&mut self, layout: &Layout) -> Result<RelayoutResult, Error> {
         layout.check()?;
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         state.layout.refuse_fixed(layout)?;
-        let mut relaid = Relaid::default();
+        let mut relaid = RelayoutResult::default();
         let by_class = |l: &Layout| -> BTreeMap<u16, Subscriber> {
             l.subscribers.iter().map(|s| (s.class.0, s.clone())).collect()
         };

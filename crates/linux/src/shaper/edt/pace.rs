@@ -2,7 +2,7 @@
 
 use fairmesh_units::BitRate;
 
-use crate::bpf::pace::{COST_BITS, LARGEST_COST};
+use crate::bpf::pace::{COST_BITS, MAX_COST};
 use crate::shaper::{Layout, LeafKind, Subscriber};
 use crate::tc::htb::Class;
 
@@ -26,12 +26,12 @@ impl Pace {
     /// They are burst and rate of HTB's class, and the time in which a leaf of bytes drains.
     pub fn of(limit: Option<BitRate>, layout: &Layout) -> Self {
         let Some(limit) = limit else { return Pace::UNLIMITED };
-        let class = Class::limited(Some(limit), Subscriber::TURN, 1).bursting(layout.burst);
+        let class = Class::limited(Some(limit), Subscriber::QUANTUM, 1).bursting(layout.burst);
         let bits = class.rate.0.max(1);
         let cost = (8_000_000_000_u128 << COST_BITS) / u128::from(bits);
         let queue = layout.queue_at(LeafKind::Bfifo, Some(limit));
         Pace {
-            cost: u64::try_from(cost).unwrap_or(u64::MAX).clamp(1, LARGEST_COST),
+            cost: u64::try_from(cost).unwrap_or(u64::MAX).clamp(1, MAX_COST),
             credit: class.buffer_ns,
             horizon: BitRate(bits).time_for(u64::from(queue)).as_nanos(),
         }
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!((pace.credit, pace.horizon), (1_600_000, 100_000_000));
         // Five full frames at least.
         assert_eq!(at(80_000).horizon, 5 * 1514 * 100_000);
-        assert_eq!(at(1).cost, LARGEST_COST);
+        assert_eq!(at(1).cost, MAX_COST);
         assert_eq!(Pace::of(None, &layout), Pace::UNLIMITED);
     }
 }

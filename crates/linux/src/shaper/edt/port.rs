@@ -20,17 +20,17 @@ const CREATE: u16 = libc::NLM_F_CREATE as u16;
 const EXCLUSIVE: u16 = libc::NLM_F_EXCL as u16;
 
 /// Name of the program.
-const PROGRAM: &str = "fairmesh_pace";
+const PROGRAM_NAME: &str = "fairmesh_pace";
 
 /// Record of unmapped traffic.
-const UNMAPPED: usize = 0;
+const UNMAPPED_RECORD: usize = 0;
 /// Record of routing and management traffic.
-const BYPASS: usize = ClassId::MAX.0 as usize + 1;
+const BYPASS_RECORD: usize = ClassId::MAX.0 as usize + 1;
 
 /// Bounds of the packets that one interface holds.
-const PACKETS: std::ops::RangeInclusive<u32> = 10_000..=1_000_000;
+const QUEUE_BOUNDS: std::ops::RangeInclusive<u32> = 10_000..=1_000_000;
 /// Bits of a packet's hash that make a flow of `fq`.
-const MASK: u32 = 2 * pace::SUBSCRIBER_BIT as u32 - 1;
+const FLOW_HASH_MASK: u32 = 2 * pace::SUBSCRIBER_BIT as u32 - 1;
 
 /// Index of the interface `lo` in a new network namespace.
 const LOOPBACK_INDEX: u32 = 1;
@@ -56,16 +56,16 @@ pub(super) struct Pacer {
 impl Pacer {
     /// Loads the program; no class has a limit.
     pub fn load(handle: u16) -> Result<Self, Error> {
-        let classes = Array::create(BYPASS as u32 + 1)?;
+        let classes = Array::create(BYPASS_RECORD as u32 + 1)?;
         let numbers = Numbers {
             major: handle,
             last: ClassId::MAX.0,
             bypass: ids::BYPASS,
-            bypass_record: BYPASS as u16,
+            bypass_record: BYPASS_RECORD as u16,
         };
         let code = pace::program(numbers, classes.fd())
             .map_err(|e| Error::io("assembling the program")(std::io::Error::other(e)))?;
-        Ok(Pacer { program: Program::load(PROGRAM, &code)?, classes })
+        Ok(Pacer { program: Program::load(PROGRAM_NAME, &code)?, classes })
     }
 
     /// Changes a limit.
@@ -188,7 +188,7 @@ impl Port {
 
     /// Returns the counters of all subscribers.
     pub fn all(&self) -> Totals {
-        (1..BYPASS).map(|record| self.pacer.totals(record)).fold(self.gone, |a, b| Totals {
+        (1..BYPASS_RECORD).map(|record| self.pacer.totals(record)).fold(self.gone, |a, b| Totals {
             bytes: a.bytes.saturating_add(b.bytes),
             packets: a.packets.saturating_add(b.packets),
             drops: a.drops.saturating_add(b.drops),
@@ -197,12 +197,12 @@ impl Port {
 
     /// Returns the counters of unmapped traffic.
     pub fn unmapped(&self) -> Totals {
-        self.pacer.totals(UNMAPPED)
+        self.pacer.totals(UNMAPPED_RECORD)
     }
 
     /// Returns the counters of routing and management traffic.
     pub fn bypass(&self) -> Totals {
-        self.pacer.totals(BYPASS)
+        self.pacer.totals(BYPASS_RECORD)
     }
 
     /// Reads the counters of our root qdisc.
@@ -258,7 +258,7 @@ pub(super) fn now() -> Result<u64, Error> {
 /// Returns the most packets that one interface holds: a queue for each subscriber.
 fn packets(layout: &Layout) -> u32 {
     let homes = u32::try_from(layout.subscribers.len()).unwrap_or(u32::MAX);
-    homes.saturating_mul(layout.queue).clamp(*PACKETS.start(), *PACKETS.end())
+    homes.saturating_mul(layout.queue).clamp(*QUEUE_BOUNDS.start(), *QUEUE_BOUNDS.end())
 }
 
 /// Adds `fq` at the root, or changes it without `flags`.
@@ -273,7 +273,7 @@ fn put_root(
     let what = || format!("adding fq to {name}");
     let put = netlink.change(what, libc::RTM_NEWQDISC, flags, |out| {
         head.write(out);
-        fq::write(out, packets, MASK);
+        fq::write(out, packets, FLOW_HASH_MASK);
     });
     match put {
         Err(e) if e.errno() == Some(libc::ENOENT) => Err(Error::Missing {
@@ -288,9 +288,9 @@ fn put_root(
 pub(super) fn works() -> bool {
     let tried = || {
         let mut netlink = Netlink::open()?;
-        let root = Handle::new(Layout::HANDLE, 0);
+        let root = Handle::new(Layout::DEFAULT_HANDLE, 0);
         put_root(&mut netlink, (LOOPBACK_INDEX, "lo"), root, 100, CREATE | EXCLUSIVE)?;
-        let pacer = Pacer::load(Layout::HANDLE)?;
+        let pacer = Pacer::load(Layout::DEFAULT_HANDLE)?;
         let lo = link::find(&mut netlink, "lo")?;
         Attached::put_by_best(&lo, &pacer.program, &FILTER)?.verify()
     };

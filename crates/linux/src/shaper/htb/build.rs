@@ -103,7 +103,7 @@ fn build(
         let kind = leaves::find(netlink, port, choice, layout)?;
         let leaves = leaf.map_or_else(|| Leaves::on(netlink, port, kind), Ok)?;
         leaf = Some(leaves);
-        leaves::put(netlink, port, ids::BYPASS, LeafKind::Pfifo, Layout::QUEUE)?;
+        leaves::put(netlink, port, ids::BYPASS, LeafKind::Pfifo, Layout::DEFAULT_QUEUE)?;
         let mut trees = groups::of(port, layout.subscribers.iter().map(|s| s.class.0));
         trees.extend(&left.groups);
         groups::put(netlink, port, trees.iter().copied(), false)?;
@@ -162,7 +162,7 @@ fn build(
         leaves,
         classifier,
         available,
-        groups: in_groups.map(|g| g.into_iter().map(|g| (g, groups::TURN)).collect()),
+        groups: in_groups.map(|g| g.into_iter().map(|g| (g, groups::QUANTUM)).collect()),
         members,
         ports,
         aggregate: [None; 2],
@@ -244,7 +244,7 @@ fn lift_on(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
             match Class::read(dumped.options) {
                 Some(class) if class.ceil >= Class::UNLIMITED => {}
                 Some(_) if handle.minor() == ids::AGGREGATE => {
-                    port.aggregate(&mut limited, None, Layout::BURST);
+                    port.aggregate(&mut limited, None, Layout::DEFAULT_BURST);
                 }
                 Some(_) if handle.minor() <= ClassId::MAX.0 => port.release(&mut limited, handle),
                 _ => {}

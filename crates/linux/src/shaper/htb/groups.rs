@@ -13,7 +13,7 @@ use crate::netlink::{Batch, Netlink};
 use crate::shaper::{Classifier, Direction, Subscriber};
 
 /// Quantum of one subscriber, bytes: a full frame.
-pub(super) const TURN: u32 = Subscriber::TURN;
+pub(super) const QUANTUM: u32 = Subscriber::QUANTUM;
 
 /// Returns the groups that these numbers need.
 pub(super) fn of(port: &Port, numbers: impl IntoIterator<Item = u16>) -> BTreeSet<u16> {
@@ -29,7 +29,7 @@ pub(super) fn put(
 ) -> Result<(), Error> {
     let mut batch = Batch::new();
     for group in groups {
-        port.put_group(&mut batch, group, shared, TURN);
+        port.put_group(&mut batch, group, shared, QUANTUM);
     }
     let mut refused = netlink.apply(&mut batch)?;
     refused.retain(|r| r.source.raw_os_error() != Some(libc::EEXIST));
@@ -51,7 +51,7 @@ pub(super) fn make(plane: &mut HtbShaper, come: &[u16]) -> Result<(), Error> {
         }
         let shared = state.aggregate[d].is_some();
         put(&mut plane.netlink, port, new.iter().copied(), shared)?;
-        state.groups[d].extend(new.into_iter().map(|group| (group, TURN)));
+        state.groups[d].extend(new.into_iter().map(|group| (group, QUANTUM)));
         let classifier = state.classifier[d];
         if state.available.finds_groups(classifier) {
             let all: Vec<u16> = state.groups[d].keys().copied().collect();
@@ -73,7 +73,7 @@ pub(super) fn update_quanta(
     let d = direction as usize;
     plane.batch.clear();
     for (group, turn) in &mut groups[d] {
-        let now = waiting.get(group).copied().unwrap_or(0).max(TURN);
+        let now = waiting.get(group).copied().unwrap_or(0).max(QUANTUM);
         if now != *turn {
             *turn = now;
             ports[d].group(&mut plane.batch, *group, aggregate[d].is_some(), now);

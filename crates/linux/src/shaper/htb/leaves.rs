@@ -58,7 +58,7 @@ fn has_fifo(netlink: &mut Netlink, port: &Port) -> Result<bool, Error> {
     let class = port.trial(&mut batch, port.root());
     let refused = netlink.apply(&mut batch)?;
     port.refused(refused, "adding a class")?;
-    let has = put(netlink, port, ids::PROBE, LeafKind::Bfifo, Layout::LEAST_BYTES);
+    let has = put(netlink, port, ids::PROBE, LeafKind::Bfifo, Layout::MIN_LEAF_BYTES);
     batch.clear();
     port.delete(&mut batch, class);
     netlink.apply(&mut batch)?;

@@ -20,23 +20,23 @@ use crate::error::Error;
 use crate::link::{self, Link};
 use crate::netlink::{Batch, Netlink};
 use crate::nft::alive::{self, NFPROTO_INET, RuleSet};
-use crate::nft::{self, MARKER, run::Table};
+use crate::nft::{self, MARKER_CHAIN, run::Table};
 use crate::shaper::{Interface, LeafKind, Removed};
 use crate::tc::htb::Class;
 use crate::tc::stats::{Dumped, Stats};
 use crate::tc::{Handle, Head};
 
 /// Major number of the root.
-const HANDLE: u16 = 0xfa2;
+const ROOT_HANDLE: u16 = 0xfa2;
 /// Name of the table, if there is one.
-const TABLE: &str = "fairmesh-node";
+const TABLE_NAME: &str = "fairmesh-node";
 /// Ports of routing protocols: OLSR, Babel.
 const ROUTING_PORTS: &str = "698, 6696";
 /// Most packets in the class without limit.
-const FREE_QUEUE: u32 = 1000;
+const UNLIMITED_QUEUE_PACKETS: u32 = 1000;
 
 /// Priority (`SO_PRIORITY`) of packets that take no part in the limit.
-pub const FREE_PRIORITY: u32 = Handle::new(HANDLE, ids::BYPASS).0;
+pub const UNLIMITED_PRIORITY: u32 = Handle::new(ROOT_HANDLE, ids::BYPASS).0;
 
 /// Place of a limit on local traffic.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl Rules {
     fn new() -> Result<Self, Error> {
         let mut netfilter = Netlink::netfilter()?;
         let generation = alive::generation(&mut netfilter)?;
-        let set = alive::rules(&mut netfilter, &[NFPROTO_INET], TABLE)?;
+        let set = alive::rules(&mut netfilter, &[NFPROTO_INET], TABLE_NAME)?;
         Ok(Rules { netfilter, generation, set })
     }
 
@@ -82,9 +82,9 @@ impl Rules {
         if generation.is_some() && generation == self.generation {
             return Ok(());
         }
-        let dormant = alive::dormant(&mut self.netfilter, NFPROTO_INET, TABLE)?;
-        if dormant || alive::rules(&mut self.netfilter, &[NFPROTO_INET], TABLE)? != self.set {
-            return Err(Error::RulesGone { table: TABLE.to_owned() });
+        let dormant = alive::dormant(&mut self.netfilter, NFPROTO_INET, TABLE_NAME)?;
+        if dormant || alive::rules(&mut self.netfilter, &[NFPROTO_INET], TABLE_NAME)? != self.set {
+            return Err(Error::RulesGone { table: TABLE_NAME.to_owned() });
         }
         self.generation = generation;
         Ok(())
@@ -102,12 +102,12 @@ impl LocalShaper {
     pub fn check(place: &LocalPlace) -> Result<(), Error> {
         let mut netlink = Netlink::open()?;
         let link = link::find(&mut netlink, place.interface.name())?;
-        survey(&mut netlink, &link, HANDLE)?;
+        survey(&mut netlink, &link, ROOT_HANDLE)?;
         if place.routed.is_empty() {
             return Ok(());
         }
-        match nft::run::table("inet", TABLE)? {
-            Table::Foreign => Err(Error::ForeignTable { table: TABLE.to_owned() }),
+        match nft::run::table("inet", TABLE_NAME)? {
+            Table::Foreign => Err(Error::ForeignTable { table: TABLE_NAME.to_owned() }),
             Table::Absent | Table::Ours => nft::run::check(&rules(place)),
         }
     }
@@ -123,7 +123,7 @@ impl LocalShaper {
         let mut netlink = Netlink::open()?;
         let link = link::find(&mut netlink, place.interface.name())?;
         let port = port(&link);
-        if find::root(&mut netlink, &link, HANDLE)? == Root::Ours {
+        if find::root(&mut netlink, &link, ROOT_HANDLE)? == Root::Ours {
             build::remove_root(&mut netlink, &port)?;
         }
         let flows = BTreeSet::new();
@@ -155,7 +155,7 @@ impl LocalShaper {
         let mut batch = Batch::new();
         port.local(&mut batch, None, self.burst);
         port.own(&mut batch, ids::BYPASS, 0);
-        port.leaf(&mut batch, ids::BYPASS, LeafKind::Pfifo, FREE_QUEUE);
+        port.leaf(&mut batch, ids::BYPASS, LeafKind::Pfifo, UNLIMITED_QUEUE_PACKETS);
         let refused = netlink.apply(&mut batch)?;
         port.refused(refused, "adding our classes")?;
         leaves::put_splitting(netlink, port, ids::UNMAPPED, packets)?;
@@ -287,7 +287,7 @@ impl LocalShaper {
             Err(Error::NoInterface(_)) => return Ok(()),
             found => found?,
         };
-        if find::root(&mut netlink, &link, HANDLE)? != Root::Ours {
+        if find::root(&mut netlink, &link, ROOT_HANDLE)? != Root::Ours {
             return Ok(());
         }
         let port = port(&link);
@@ -317,7 +317,7 @@ impl LocalShaper {
         let qdisc = match link::find(&mut netlink, place.interface.name()) {
             Err(Error::NoInterface(_)) => Ok(()),
             Err(e) => Err(e),
-            Ok(link) => match find::root(&mut netlink, &link, HANDLE) {
+            Ok(link) => match find::root(&mut netlink, &link, ROOT_HANDLE) {
                 Ok(Root::Ours) => build::remove_root(&mut netlink, &port(&link)).map(|()| {
                     removed.qdiscs.push(link.name);
                 }),
@@ -335,12 +335,12 @@ impl LocalShaper {
 }
 
 fn remove_table(removed: &mut Removed) -> Result<(), Error> {
-    match nft::run::table("inet", TABLE) {
+    match nft::run::table("inet", TABLE_NAME) {
         Ok(Table::Ours) => {
-            nft::run::apply(&format!("delete table inet {TABLE}\n"))?;
-            removed.tables.push(format!("inet {TABLE}"));
+            nft::run::apply(&format!("delete table inet {TABLE_NAME}\n"))?;
+            removed.tables.push(format!("inet {TABLE_NAME}"));
         }
-        Ok(Table::Foreign) => removed.kept.push(format!("table inet {TABLE}: not ours")),
+        Ok(Table::Foreign) => removed.kept.push(format!("table inet {TABLE_NAME}: not ours")),
         // Without nft there is no table of ours.
         Ok(Table::Absent) | Err(Error::Missing { .. }) => {}
         Err(e) => return Err(e),
@@ -349,7 +349,7 @@ fn remove_table(removed: &mut Removed) -> Result<(), Error> {
 }
 
 fn port(link: &Link) -> Port {
-    let place = Place { root: Handle::new(HANDLE, 0), grouped: false };
+    let place = Place { root: Handle::new(ROOT_HANDLE, 0), grouped: false };
     let Link { name, index, mtu, header, .. } = link.clone();
     Port { name, index, place, mtu, header }
 }
@@ -360,11 +360,11 @@ fn rules(place: &LocalPlace) -> String {
         all.iter().map(|i| format!("\"{}\"", i.name())).collect::<Vec<_>>().join(", ")
     };
     let (out, meshes) = (place.interface.name(), names(&place.routed));
-    let free = Handle::new(HANDLE, ids::BYPASS);
-    let mut text = format!("add table inet {TABLE}\ndelete table inet {TABLE}\n");
+    let free = Handle::new(ROOT_HANDLE, ids::BYPASS);
+    let mut text = format!("add table inet {TABLE_NAME}\ndelete table inet {TABLE_NAME}\n");
     let _ = write!(
         text,
-        "table inet {TABLE} {{\n chain {MARKER} {{\n  type filter hook forward priority mangle; policy accept;\n  \
+        "table inet {TABLE_NAME} {{\n chain {MARKER_CHAIN} {{\n  type filter hook forward priority mangle; policy accept;\n  \
          oifname \"{out}\" iifname {{ {meshes} }} meta priority set {free}\n }}\n \
          chain output {{\n  type filter hook output priority mangle; policy accept;\n  \
          oifname \"{out}\" udp dport {{ {ROUTING_PORTS} }} meta priority set {free}\n }}\n}}\n"

@@ -335,11 +335,11 @@ impl Shaper for HtbShaper {
         build::install(self, layout)
     }
 
-    fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error> {
+    fn relayout(&mut self, layout: &Layout) -> Result<RelayoutResult, Error> {
         layout.check()?;
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         state.layout.refuse_fixed(layout)?;
-        let mut relaid = Relaid::default();
+        let mut relaid = RelayoutResult::default();
         let old: BTreeMap<u16, &Subscriber> =
             state.layout.subscribers.iter().map(|s| (s.class.0, s)).collect();
         let new: BTreeMap<u16, &Subscriber> =
@@ -397,7 +397,7 @@ impl Shaper for HtbShaper {
             self.batch.clear();
             for &minor in &gone {
                 let port = &state.ports[d];
-                let class = port.class_of(minor, None, false, Subscriber::TURN, layout.burst);
+                let class = port.class_of(minor, None, false, Subscriber::QUANTUM, layout.burst);
                 port.subscriber(&mut self.batch, minor, &class, 0);
                 state.retiring[d].insert(minor, state.members.get(&minor).map(|m| m.leaves[d]));
             }

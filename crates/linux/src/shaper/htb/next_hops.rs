@@ -22,14 +22,14 @@ use crate::tc::stats::{Dumped, Stats};
 use crate::tc::{Handle, Head, filter};
 
 /// Major number of the root.
-const HANDLE: u16 = 0xfa4;
+const ROOT_HANDLE: u16 = 0xfa4;
 /// Priority of the filter.
-const PRIO: u16 = 1;
+const FILTER_PRIO: u16 = 1;
 
 /// Kinds of queues in a class, best first.
-const LEAVES: [LeafKind; 3] = [LeafKind::FqCodel, LeafKind::Sfq, LeafKind::Pfifo];
+const LEAF_KINDS: [LeafKind; 3] = [LeafKind::FqCodel, LeafKind::Sfq, LeafKind::Pfifo];
 /// Packets that wait in a class at most, without `fq_codel`.
-const QUEUE: u32 = 100;
+const QUEUE_PACKETS: u32 = 100;
 
 /// A class of a next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +65,7 @@ impl NextHopShaper {
         let mut netlink = Netlink::open()?;
         let link = link::find(&mut netlink, interface.name())?;
         ethernet(&link)?;
-        survey(&mut netlink, &link, HANDLE).map(drop)
+        survey(&mut netlink, &link, ROOT_HANDLE).map(drop)
     }
 
     /// Installs the tree without any next hop; that of an earlier run is replaced.
@@ -79,10 +79,10 @@ impl NextHopShaper {
         let mut netlink = Netlink::open()?;
         let link = link::find(&mut netlink, interface.name())?;
         let port = port(&link);
-        if find::root(&mut netlink, &link, HANDLE)? == Root::Ours {
+        if find::root(&mut netlink, &link, ROOT_HANDLE)? == Root::Ours {
             build::remove_root(&mut netlink, &port)?;
         }
-        let (leaf, hops, retired) = (LEAVES[0], BTreeMap::new(), Vec::new());
+        let (leaf, hops, retired) = (LEAF_KINDS[0], BTreeMap::new(), Vec::new());
         let mut shaper = NextHopShaper { netlink, port, burst, leaf, hops, retired };
         let built = shaper.build();
         if built.is_err() {
@@ -97,8 +97,8 @@ impl NextHopShaper {
         self.port.own(&mut batch, ids::UNMAPPED, 1);
         let refused = self.netlink.apply(&mut batch)?;
         self.port.refused(refused, "adding our classes")?;
-        for kind in LEAVES {
-            match leaves::put(&mut self.netlink, &self.port, ids::UNMAPPED, kind, QUEUE) {
+        for kind in LEAF_KINDS {
+            match leaves::put(&mut self.netlink, &self.port, ids::UNMAPPED, kind, QUEUE_PACKETS) {
                 Ok(()) => {
                     self.leaf = kind;
                     return self.classify();
@@ -126,7 +126,7 @@ impl NextHopShaper {
         let (index, root) = (self.port.index, self.port.root());
         let done =
             self.netlink.change(what, libc::RTM_NEWTFILTER, libc::NLM_F_CREATE as u16, |out| {
-                filter::write_destinations(out, index, root, PRIO, &hops);
+                filter::write_destinations(out, index, root, FILTER_PRIO, &hops);
             });
         match done {
             Err(e) if e.errno() == Some(libc::ENOENT) => Err(Error::Missing {
@@ -158,7 +158,7 @@ impl NextHopShaper {
             };
             self.port.next_hop(&mut batch, minor, limit, self.burst);
             if known.is_none() {
-                self.port.leaf(&mut batch, minor, self.leaf, QUEUE);
+                self.port.leaf(&mut batch, minor, self.leaf, QUEUE_PACKETS);
                 retired.retain(|old| *old != minor);
             }
             hops.insert(mac, Hop { minor, limit });
@@ -245,7 +245,7 @@ impl NextHopShaper {
             Err(Error::NoInterface(_)) => return Ok(()),
             found => found?,
         };
-        if find::root(&mut netlink, &link, HANDLE)? != Root::Ours {
+        if find::root(&mut netlink, &link, ROOT_HANDLE)? != Root::Ours {
             return Ok(());
         }
         let port = port(&link);
@@ -275,7 +275,7 @@ impl NextHopShaper {
             Err(Error::NoInterface(_)) => return Ok(removed),
             found => found?,
         };
-        match find::root(&mut netlink, &link, HANDLE)? {
+        match find::root(&mut netlink, &link, ROOT_HANDLE)? {
             Root::Ours => {
                 build::remove_root(&mut netlink, &port(&link))?;
                 removed.qdiscs.push(link.name);
@@ -300,7 +300,7 @@ fn ethernet(link: &Link) -> Result<(), Error> {
 }
 
 fn port(link: &Link) -> Port {
-    let place = Place { root: Handle::new(HANDLE, 0), grouped: false };
+    let place = Place { root: Handle::new(ROOT_HANDLE, 0), grouped: false };
     let Link { name, index, mtu, header, .. } = link.clone();
     Port { name, index, place, mtu, header }
 }

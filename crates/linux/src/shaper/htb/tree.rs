@@ -173,7 +173,7 @@ impl Port {
             major if major == self.root().major() => self.class(ids::AGGREGATE),
             major => Handle::new(major, 0),
         };
-        self.put(batch, class, parent, &class_of(None, false, 1, Layout::BURST), 0);
+        self.put(batch, class, parent, &class_of(None, false, 1, Layout::DEFAULT_BURST), 0);
     }
 
     fn put(&self, batch: &mut Batch, handle: Handle, parent: Handle, class: &Class, flags: u16) {

@@ -77,8 +77,7 @@ pub(super) fn knowledge(
         }
     }
     if needs.knowledge.has(Knowledge::Hops)
-        && let Some(i) =
-            subscribers.iter().position(|s| s.hops.is_none() && s.name != UNMAPPED)
+        && let Some(i) = subscribers.iter().position(|s| s.hops.is_none() && s.name != UNMAPPED)
     {
         let what = format!("{mechanism} needs the hops of \"{}\"", subscribers[i].name);
         return refused(of(i), what, "hops = number of wireless hops from the gateway");

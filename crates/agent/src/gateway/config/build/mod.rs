@@ -31,13 +31,13 @@ pub(crate) use control::mechanism;
 /// Control without `control.use`.
 ///
 /// The published `pfrc` takes a subscriber that pauses for a starved one.
-const CONTROL: &str = "pfrc+bursts";
+const DEFAULT_CONTROL: &str = "pfrc+bursts";
 
 pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Result<Config> {
     let draft = &merged.draft;
     let layout = layout(draft)?;
     let queues_by_control = queues_by_control(draft)?;
-    let mechanism = mechanism(&draft.control, CONTROL, registry)?;
+    let mechanism = mechanism(&draft.control, DEFAULT_CONTROL, registry)?;
     let neighbours = neighbours(&draft.neighbour)?;
     let mut schedules = Vec::new();
     let zone = match &draft.time_zone {
@@ -73,7 +73,7 @@ pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Re
         Some(p) => refused(KeyPath::from(key), format!("\"{}\"", p.display()), "an absolute path"),
         None => Ok(PathBuf::from(default)),
     };
-    let state = path(&draft.paths.state, "paths.state", super::STATE)?;
+    let state = path(&draft.paths.state, "paths.state", super::STATE_FOLDER)?;
     Ok(Config {
         mode: draft.mode,
         layout,
@@ -102,13 +102,13 @@ pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Re
         history: history(&draft.history, &state)?,
         page: draft.page.as_ref().map(page).transpose()?.flatten(),
         state,
-        socket: path(&draft.paths.socket, "paths.socket", super::SOCKET)?,
+        socket: path(&draft.paths.socket, "paths.socket", super::SOCKET_PATH)?,
     })
 }
 
 /// Checks the address of the page, its names and the path of its token; port 0 disables it.
 fn page(draft: &draft::Page) -> Result<Option<PageSettings>> {
-    let listen = draft.listen.clone().unwrap_or(Endpoint::Tcp(super::PAGE));
+    let listen = draft.listen.clone().unwrap_or(Endpoint::Tcp(super::PAGE_ADDRESS));
     match &listen {
         Endpoint::Tcp(address) if !address.ip().is_loopback() => {
             let expected = "a loopback address such as \"127.0.0.1:9743\", or the path of a Unix socket; a proxy \

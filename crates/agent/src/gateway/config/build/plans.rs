@@ -16,7 +16,7 @@ pub(super) struct Plans(BTreeMap<String, Plan>);
 
 /// Keys of a plan as given; a subscriber has the same ones.
 #[derive(Clone, Copy)]
-pub(super) struct Given {
+pub(super) struct PlanKeys {
     pub(super) weight: Option<f64>,
     pub(super) down: Rates,
     pub(super) up: Rates,
@@ -31,7 +31,7 @@ impl Plans {
         for (name, d) in drafts {
             let key = KeyPath::from("plan").key(name);
             let rates = |ceiling, guarantee, fair| Rates { ceiling, guarantee, fair };
-            let given = Given {
+            let given = PlanKeys {
                 weight: d.weight,
                 down: rates(d.down, d.guarantee_down, d.fair_down),
                 up: rates(d.up, d.guarantee_up, d.fair_up),
@@ -57,7 +57,7 @@ impl Plans {
 }
 
 /// Returns the plan with the given values, and those of `base` for the rest.
-pub(super) fn plan(given: &Given, base: Plan, key: &KeyPath) -> Result<Plan> {
+pub(super) fn plan(given: &PlanKeys, base: Plan, key: &KeyPath) -> Result<Plan> {
     let weight = given.weight.unwrap_or(base.weight);
     accept_weight(weight, || key.clone().key("weight"))?;
     let side = |given: Rates, base: Rates, direction: &str, ceiling_key: &str| -> Result<Rates> {
@@ -138,7 +138,7 @@ fn ceilings_above(
 /// Returns a plan with a schedule of its own, if it has one.
 pub(super) fn scheduled(
     plan: Plan,
-    drafts: &[draft::During],
+    drafts: &[draft::Window],
     key: KeyPath,
     schedules: &mut Vec<Schedule>,
 ) -> Result<Plan> {

@@ -6,7 +6,7 @@ use fairmesh_document::{KeyPath, Problem};
 use fairmesh_linux::{IpNet, MacAddr};
 use fairmesh_units::BitRate;
 
-use super::plans::{Given, Plans, plan, scheduled};
+use super::plans::{PlanKeys, Plans, plan, scheduled};
 use super::values::{limit, name};
 use crate::gateway::config::draft::Draft;
 use crate::gateway::config::libreqos::{Circuit, Tables};
@@ -31,14 +31,14 @@ pub(super) fn subscribers(
         let problem = Problem::range(format!("{n} subscribers"), format!("{MAX_SUBSCRIBERS}"));
         return fail(KeyPath::from("subscriber"), problem);
     }
-    let mut taken = Taken::default();
+    let mut owners = Owners::default();
     let mut built = Vec::with_capacity(draft.subscriber.len());
     for (i, d) in draft.subscriber.iter().enumerate() {
         let key = KeyPath::from("subscriber").index(i);
         let name = name(&d.name, key.clone().key("name"))?;
         let base = plans.find(d.plan.as_deref(), || key.clone().key("plan"))?;
         let rates = |ceiling, guarantee, fair| Rates { ceiling, guarantee, fair };
-        let given = Given {
+        let given = PlanKeys {
             weight: d.weight,
             down: rates(d.down, d.guarantee_down, d.fair_down),
             up: rates(d.up, d.guarantee_up, d.fair_up),
@@ -58,7 +58,7 @@ pub(super) fn subscribers(
             name,
             hops,
         };
-        taken.take(&subscriber, i, &key, merged)?;
+        owners.take(&subscriber, i, &key, merged)?;
         built.push(subscriber);
     }
     let mut files = merged.reports.clone();
@@ -71,7 +71,7 @@ pub(super) fn subscribers(
             ..FileReport::default()
         };
         for circuit in &circuits.circuits {
-            match taken.circuit(circuit, base, merged, &mut report) {
+            match owners.circuit(circuit, base, merged, &mut report) {
                 Ok(subscriber) => built.push(subscriber),
                 Err(text) => report.unused.push(Unused { line: circuit.line, text }),
             }
@@ -106,15 +106,15 @@ impl Owner {
     }
 }
 
-/// Names and addresses that are taken, with their owners.
+/// Owners of names and addresses.
 #[derive(Default)]
-struct Taken {
+struct Owners {
     names: BTreeMap<String, Owner>,
     prefixes: BTreeMap<IpNet, (String, Owner)>,
     macs: BTreeMap<MacAddr, String>,
 }
 
-impl Taken {
+impl Owners {
     /// Takes name and addresses of a circuit, which gets those that are free.
     ///
     /// # Errors

@@ -7,7 +7,12 @@ use crate::gateway::config::refuse::{Result, fail};
 use crate::gateway::config::text::{MAX_RATE, MIN_RATE, valid_name};
 
 /// Checks a time in whole or fractional seconds against limits in seconds.
-pub(super) fn span(given: Option<Span>, key: &str, default: u64, limits: (u64, u64)) -> Result<Span> {
+pub(super) fn span(
+    given: Option<Span>,
+    key: &str,
+    default: u64,
+    limits: (u64, u64),
+) -> Result<Span> {
     let span = given.unwrap_or(Span::from_secs(default));
     let (least, most) = (Span::from_secs(limits.0), Span::from_secs(limits.1));
     if !(least..=most).contains(&span) {

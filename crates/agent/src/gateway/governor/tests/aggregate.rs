@@ -15,7 +15,7 @@ fn one_limit_for_all_is_split_as_the_traffic_is() {
     assert_eq!(halves[0], super::super::limits::frames(BitRate(wanted.div_ceil(2)), HEADER).0);
     let m = g.member("s0").unwrap();
     assert_eq!(g.meant(m, 0), (None, Limiter::Aggregate));
-    assert_eq!(g.aggregate().change.as_ref().unwrap().why, Why::Start);
+    assert_eq!(g.aggregate().change.as_ref().unwrap().why, LimitReason::Start);
     // All traffic is downstream: the part moves half way at each sample.
     let look = |second: u64, bytes: u64| {
         [counted(down(1), bytes, bytes / 1514), counted(up(1), 0, 0)]
@@ -102,7 +102,7 @@ fn the_counters_of_all_are_added_up() {
     look(&mut g, 0);
     // The control's deadline is due, at which it sees the traffic.
     look(&mut g, 60);
-    let why = Why::Start;
+    let why = LimitReason::Start;
     let sum = |g: &mut Governor, sane| {
         super::control::Gateway { governor: g, why: &why, sane, decided: false }.sum()
     };

@@ -109,7 +109,13 @@ fn names_of_causes_are_stable() {
         limiters.map(Limiter::name),
         ["nothing", "control", "aggregate", "plan", "override"]
     );
-    let codes = [Why::Start, Why::Override("o"), Why::Safety("s"), Why::Reload, Why::Links];
+    let codes = [
+        LimitReason::Start,
+        LimitReason::Override("o"),
+        LimitReason::Safety("s"),
+        LimitReason::Reload,
+        LimitReason::Links,
+    ];
     assert_eq!(codes.map(|w| w.code().to_owned()), ["start", "o", "s", "reload", "links"]);
 }
 
@@ -305,7 +311,7 @@ fn downstreams_part_follows_by_halves() {
     let mut p = Plausibility::default();
     p.look(at(0), [None, None]);
     p.moved(0, 65_535);
-    assert_eq!(p.part(0, 0.5), 0.5, "too little to tell");
+    assert_eq!(p.part(0, 0.5), 0.5, "too few bytes for a verdict");
     p.moved(0, 34_465);
     p.moved(1, 300_000);
     assert_eq!(p.part(0, 0.5), 0.375, "between a half and a quarter");
@@ -466,7 +472,7 @@ fn an_override_goes_first_then_plan_then_control() {
     assert_ne!(g.meant(m, 1).1, Limiter::Override);
     let change = m.directions[0].change.clone().unwrap();
     assert_eq!((change.at, change.from, change.to), (at(1), rate(1_000_000), None));
-    assert_eq!(change.why, Why::Override("override"));
+    assert_eq!(change.why, LimitReason::Override("override"));
     assert!(g.next_deadline() <= at(50));
     assert_eq!(take_changes(&mut g), [RateChange { slot: down(1), rate: None }]);
     // It ends at its time, not before.
@@ -477,14 +483,14 @@ fn an_override_goes_first_then_plan_then_control() {
     assert_eq!(g.journal.total("override.ended"), 1);
     assert_eq!(g.journal.take().pop().unwrap().text, "the override of \"s0\" (down) has ended");
     let change = g.member("s0").unwrap().directions[0].change.clone().unwrap();
-    assert_eq!(change.why, Why::Override("override.ended"));
+    assert_eq!(change.why, LimitReason::Override("override.ended"));
     // Or when it is cleared.
     let value = Override { rate: rate(5_000), until: at(500) };
     g.set_override(at(60), "s0", &Direction::BOTH, Some(value)).unwrap();
     assert_eq!(g.overrides().count(), 2);
     g.set_override(at(61), "s0", &Direction::BOTH, None).unwrap();
     let change = g.member("s0").unwrap().directions[0].change.clone().unwrap();
-    assert_eq!(change.why, Why::Override("override.cleared"));
+    assert_eq!(change.why, LimitReason::Override("override.cleared"));
     assert_eq!(g.overrides().count(), 0);
 }
 
@@ -563,7 +569,7 @@ fn the_control_decides_by_samples_and_events_name_subscribers() {
     let m = g.member("s0").unwrap();
     let change = m.directions[0].change.clone().unwrap();
     assert!(change.why.code().starts_with("pfrc."), "{change:?}");
-    let Why::Decision(reason) = &change.why else { panic!("{change:?}") };
+    let LimitReason::Decision(reason) = &change.why else { panic!("{change:?}") };
     assert!(!g.explain(reason).contains("{}"));
     let rate = m.directions[0].meter.rate.unwrap().0;
     assert_eq!(rate, (500_000 - 340 * 14) * 8);
@@ -692,7 +698,7 @@ fn the_learned_rate_is_returned_and_restored() {
     g.reload(&Config::parse("t", &other).unwrap(), at(3)).unwrap();
     assert!(g.learned().unwrap() < fresh);
     let change = g.member("s0").unwrap().directions[0].change.clone().unwrap();
-    assert_eq!(change.why, Why::Reload);
+    assert_eq!(change.why, LimitReason::Reload);
 }
 
 #[test]

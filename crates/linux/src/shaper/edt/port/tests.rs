@@ -103,10 +103,13 @@ fn other_traffic_is_counted_apart_and_passes() {
         0,
         "the class of unmapped traffic"
     );
-    assert_eq!(pacer.totals(UNMAPPED).packets, 3);
+    assert_eq!(pacer.totals(UNMAPPED_RECORD).packets, 3);
     assert_eq!(other(u32::from(MAJOR) << 16 | u32::from(ids::BYPASS)).priority, 7);
     assert_eq!(pacer.test_run(&arp, Handle(0), 1).unwrap().priority, 7);
-    assert_eq!(pacer.totals(BYPASS), Totals { bytes: 2 * FRAME as u64, packets: 2, drops: 0 });
+    assert_eq!(
+        pacer.totals(BYPASS_RECORD),
+        Totals { bytes: 2 * FRAME as u64, packets: 2, drops: 0 }
+    );
 }
 
 /// A short packet fits where a long one does not.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fairmesh_phy::Rate;
 use fairmesh_units::{Distance, NodeId, Power, Probability, Span};
-use fairmesh_wifi::Hearing;
+use fairmesh_wifi::SensedPair;
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::propagation::{self, Law, LogDistance, Propagation};
 
@@ -21,7 +21,7 @@ use crate::scenario::Link;
 
 /// The wireless medium.
 pub(super) struct Medium {
-    pub hearing: Vec<Hearing>,
+    pub sensed_pairs: Vec<SensedPair>,
     pub links: Vec<Link>,
     /// Propagation model, if links are derived from positions.
     pub propagation: Option<Propagation>,
@@ -55,7 +55,7 @@ impl Medium {
         if matches!(radio.errors, FrameErrors::Snr(_)) && nodes.links.is_some() {
             check_signals(&medium, nodes)?;
         }
-        limit_delays(&mut medium.hearing, radio.mac.phy.slot(), nodes, warnings);
+        limit_delays(&mut medium.sensed_pairs, radio.mac.phy.slot(), nodes, warnings);
         Ok(medium)
     }
 }
@@ -81,28 +81,34 @@ fn from_positions(
     let place = |n: &crate::scenario::Node| n.position.unwrap_or_default();
     let places: Vec<Place> = nodes.list[..nodes.devices].iter().map(place).collect();
     let cells = Cells::new(&places, propagation.sense);
-    let mut hearing = Vec::new();
+    let mut sensed_pairs = Vec::new();
     for from in 0..places.len() {
-        let first = hearing.len();
+        let first = sensed_pairs.len();
         cells.within(from, |to, distance| {
             if let Some((power, decodes)) = propagation.received(distance)
                 && both(members, NodeId(from as u32), NodeId(to as u32))
             {
                 let delay = propagation::delay(distance);
-                hearing.push(Hearing { from: from as u32, to: to as u32, power, decodes, delay });
+                sensed_pairs.push(SensedPair {
+                    from: from as u32,
+                    to: to as u32,
+                    power,
+                    decodes,
+                    delay,
+                });
             }
         });
-        check_density(hearing.len(), "topology")?;
-        hearing[first..].sort_unstable_by_key(|h| h.to);
+        check_density(sensed_pairs.len(), "topology")?;
+        sensed_pairs[first..].sort_unstable_by_key(|h| h.to);
     }
-    let link = |h: &Hearing| Link {
+    let link = |h: &SensedPair| Link {
         from: NodeId(h.from),
         to: NodeId(h.to),
         rate: None,
         delivery: Probability(1.0),
     };
-    let links = hearing.iter().filter(|h| h.decodes).map(link).collect();
-    Ok(Medium { hearing, links, propagation: Some(propagation), missed: Vec::new() })
+    let links = sensed_pairs.iter().filter(|h| h.decodes).map(link).collect();
+    Ok(Medium { sensed_pairs, links, propagation: Some(propagation), missed: Vec::new() })
 }
 
 /// Returns the propagation model of `[radio]`.
@@ -238,7 +244,7 @@ fn from_links(
         (FrameErrors::Snr(_), false) => Power::from_dbm(propagation::SENSITIVITY_DBM),
         _ => propagation::flat(decodes),
     };
-    let resolved = |(&(from, to), pair): (&(NodeId, NodeId), &Pair)| Hearing {
+    let resolved = |(&(from, to), pair): (&(NodeId, NodeId), &Pair)| SensedPair {
         from: from.0,
         to: to.0,
         power: pair.signal.unwrap_or_else(|| flat(pair.delivery.is_some())),
@@ -249,7 +255,7 @@ fn from_links(
         pair.delivery.map(|delivery| Link { from, to, rate: pair.rate, delivery })
     };
     Ok(Medium {
-        hearing: pairs.iter().map(resolved).collect(),
+        sensed_pairs: pairs.iter().map(resolved).collect(),
         links: pairs.iter().filter_map(link).collect(),
         propagation: None,
         missed: Vec::new(),
@@ -353,7 +359,7 @@ fn sense_only(
 
 /// Checks that every link has a signal strength.
 fn check_signals(medium: &Medium, nodes: &Nodes) -> Result<()> {
-    match medium.hearing.iter().find(|h| h.decodes && h.power == Power::ZERO) {
+    match medium.sensed_pairs.iter().find(|h| h.decodes && h.power == Power::ZERO) {
         None => Ok(()),
         Some(h) => {
             let (a, b) = (nodes.name(NodeId(h.from)), nodes.name(NodeId(h.to)));
@@ -372,7 +378,7 @@ fn details(
     members: Option<&Members<'_>>,
     medium: &mut Medium,
 ) -> Result<()> {
-    let Medium { hearing, links, missed, .. } = medium;
+    let Medium { sensed_pairs, links, missed, .. } = medium;
     for (i, detail) in draft.link.iter().enumerate() {
         let key = KeyPath::from("link").index(i);
         let from = nodes.wireless(&detail.from, key.clone().key("from"))?;
@@ -393,9 +399,9 @@ fn details(
                 return fail(key.clone(), Problem::NoSuchLink(a, b));
             };
             links[at].rate = pair.rate.or(links[at].rate);
-            let sensed = hearing.binary_search_by_key(&(from.0, to.0), |h| (h.from, h.to));
+            let sensed = sensed_pairs.binary_search_by_key(&(from.0, to.0), |h| (h.from, h.to));
             if let (Ok(sensed), Some(power)) = (sensed, pair.signal) {
-                hearing[sensed].power = power;
+                sensed_pairs[sensed].power = power;
             }
             if detail.delivery.is_some() || detail.delivery_back.is_some() {
                 links[at].delivery = pair.delivery.unwrap_or(links[at].delivery);
@@ -413,11 +419,16 @@ fn details(
 /// Limits the round trip of every link to a slot, as a real radio's coverage class does.
 ///
 /// With a longer one, acknowledgements would arrive after the timeout (IEEE 802.11-2020 §17.3.8.6, §9.4.2.9).
-fn limit_delays(hearing: &mut [Hearing], slot: Span, nodes: &Nodes, warnings: &mut Vec<String>) {
+fn limit_delays(
+    sensed_pairs: &mut [SensedPair],
+    slot: Span,
+    nodes: &Nodes,
+    warnings: &mut Vec<String>,
+) {
     let most = Span::from_nanos(slot.as_nanos() / 2 - 1);
-    let mut farthest: Option<Hearing> = None;
+    let mut farthest: Option<SensedPair> = None;
     let mut cut = 0;
-    for h in hearing {
+    for h in sensed_pairs {
         if h.delay > most {
             cut += 1;
             if farthest.is_none_or(|f| h.delay > f.delay) {
