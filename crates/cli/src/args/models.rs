@@ -32,7 +32,7 @@ pub struct CapacityArgs {
     pub radio: RadioArgs,
     /// Contention in both models: between nodes that decode each other, or that sense each other.
     /// By default domains decode and cliques sense
-    #[arg(long, value_name = "HOW")]
+    #[arg(long = "hears", value_name = "HOW")]
     pub contention_range: Option<ContentionRange>,
     /// Sets of links that share the air (collision domains and cliques), the achievable rate region
     /// of the DCF, or GAP's fluid model
