@@ -37,7 +37,7 @@ pub enum GatewayCommand {
     /// Check the configuration and this kernel without changing anything
     #[command(after_help = "Example:\n  fairmesh-gateway check --config gateway.toml")]
     Check(CheckArgs),
-    /// Set `mode = "apply"` in the configuration, and have the daemon read it: limits are set
+    /// Set limits: write `mode = "apply"` to the configuration, and reload it
     #[command(
         after_help = "Examples:\n  fairmesh-gateway apply\n  fairmesh-gateway apply --observe"
     )]
@@ -63,7 +63,7 @@ pub enum GatewayCommand {
         fairmesh-gateway reset --fall-back\n  \
         fairmesh-gateway reset --lift")]
     Reset(ResetArgs),
-    /// Sum up the history: homes that starved, when, and behind which bottleneck
+    /// Summarise the history: homes that starved, times and bottlenecks
     #[command(after_help = "Examples:\n  fairmesh-gateway report --since 7d\n  \
         fairmesh-gateway report --since 24h --html report.html")]
     Report(ReportArgs),
@@ -104,7 +104,7 @@ pub struct InitArgs {
     /// File to write; without it the configuration is printed
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Replace an existing file, of which a dated copy is kept
+    /// Replace an existing file; a dated copy of it is kept
     #[arg(long)]
     pub force: bool,
     /// Interface to the mesh [default: the one over which the homes are reached]
@@ -219,7 +219,7 @@ pub struct ReportArgs {
     /// End, as time before now [default: now]
     #[arg(long, value_name = "TIME", value_parser = ago)]
     pub until: Option<Ago>,
-    /// Write a page of one file as well
+    /// Also write an HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Configuration file, which names the folder of the history

@@ -39,7 +39,11 @@ pub fn examine(config: &Config, status: Option<&Status>) -> Vec<Finding> {
     }
     match status {
         Some(status) => of_daemon(status, &mut add),
-        None => add("daemon", Verdict::Unknown, "it does not run; neighbours are unknown".into()),
+        None => add(
+            "daemon",
+            Verdict::Unknown,
+            "fairmesh-node is not running, so neighbours are unknown".into(),
+        ),
     }
     found
 }
@@ -80,19 +84,20 @@ pub(super) fn of_daemon(status: &Status, add: &mut impl FnMut(&'static str, Verd
     let settled = status.uptime_seconds >= MIN_UPTIME_S;
     match (&status.waits, status.running) {
         (Some(why), _) if settled => {
-            add("control", Verdict::Suspicious, format!("it waits: {why}"))
+            add("control", Verdict::Suspicious, format!("{} waits: {why}", status.control))
         }
         (_, true) => add("control", Verdict::Fine, format!("{} runs", status.control)),
         _ => {}
     }
     for name in status.interfaces.iter().filter(|i| !i.talks).map(|i| &i.name) {
         let text = format!(
-            "no messages over {name}: it is absent or down, or UDP port {MESSAGE_PORT} is in use"
+            "no messages over {name}: the interface is absent or down, or UDP port {MESSAGE_PORT} is in use"
         );
         add("messages", Verdict::Wrong, text);
     }
     if status.control.contains("+agents") && status.orders.is_none() {
-        let text = format!("no orders of the gateway: UDP port {ORDER_PORT} is in use");
+        let text =
+            format!("orders of the gateway are not received: UDP port {ORDER_PORT} is in use");
         add("orders", Verdict::Wrong, text);
     }
     for i in &status.interfaces {

@@ -48,9 +48,9 @@ pub enum Command {
     Compare(CompareArgs),
     /// Simulate a scenario for every combination of some settings
     Sweep(SweepArgs),
-    /// Rates of a scenario's flows by analytic models, and the bottlenecks
+    /// Compute the rates and bottlenecks of a scenario's flows by analytic models
     Capacity(CapacityArgs),
-    /// Max-min rates of a scenario's flows that the simulator itself carries
+    /// Find the max-min rates of a scenario's flows that the simulator itself carries
     Optimum(OptimumArgs),
     /// Check a scenario file
     Validate(ValidateArgs),

@@ -176,7 +176,7 @@ fn tunnels(homes: &[(String, Vec<IpNet>)]) -> Finding {
     match fs::read_to_string(CONNECTIONS) {
         Err(e) => {
             let text = format!(
-                "{CONNECTIONS}: {e}: flows of homes are not known; a VPN that hides homes is not seen"
+                "{CONNECTIONS}: {e}: flows of homes are unknown, so a VPN that hides homes is not found"
             );
             Finding { code: "vpn", verdict: Verdict::Unknown, text }
         }
@@ -274,7 +274,7 @@ fn tunnel_interfaces(homes: &[(String, Vec<IpNet>)]) -> Finding {
         out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned())
     };
     let Some(links) = run(&["ip", "-details", "-json", "link", "show"]) else {
-        let text = "`ip -details -json link show` fails: tunnels of this machine are not known";
+        let text = "`ip -details -json link show` fails: tunnels of this machine cannot be checked";
         return Finding { code: "tunnel", verdict: Verdict::Unknown, text: text.into() };
     };
     tunnel_interfaces_in(homes, &links, &|name| run(&["wg", "show", name, "endpoints"]))

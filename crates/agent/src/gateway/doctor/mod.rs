@@ -205,7 +205,7 @@ pub(crate) fn sides(config: &Config) -> Vec<Finding> {
         None => found.push(Finding {
             code: "direction",
             verdict: Verdict::Unknown,
-            text: "there is no default route: the side of the Internet is not known".into(),
+            text: "there is no default route: the interface to the Internet cannot be checked".into(),
         }),
     }
     // The gateway has an address in a subscriber's network, often its first one; the route to it is not the route to
@@ -295,7 +295,7 @@ fn discovery(config: &Config, found: &mut Vec<Finding>) -> Vec<Subscriber> {
 fn nat(config: &Config, found: &mut Vec<Finding>) {
     let out = command::run("nft", &["list", "ruleset"], &[], PROGRAM_TIMEOUT);
     let Some(out) = out.ok().filter(|out| out.status.success()) else {
-        let text = "`nft list ruleset` fails: address translation is not known".into();
+        let text = "`nft list ruleset` fails: address translation cannot be checked".into();
         return found.push(Finding { code: "nat", verdict: Verdict::Unknown, text });
     };
     let rules = String::from_utf8_lossy(&out.stdout).into_owned();
