@@ -20,6 +20,7 @@ pub mod args;
 pub mod commands;
 pub mod daemon;
 pub mod error;
+pub mod events;
 pub mod gateway;
 mod json;
 pub mod key;
