@@ -140,6 +140,8 @@ pub struct ControlSummary {
     ///
     /// They are below [`STARVATION_FRACTION`] of their due rate.
     pub starving: Vec<Starving>,
+    /// Number of runs in which a subscriber or flow starves: not always the same one.
+    pub starving_runs: usize,
     /// True if the analytic fair rates are upper bounds.
     pub fair_is_upper_bound: bool,
     /// Limits that still moved at the end; absent if none did, or if no curves were sampled.
@@ -213,6 +215,7 @@ impl ControlSummary {
                 .map(|i| subscriber_summary(records, i))
                 .collect(),
             starving: Vec::new(),
+            starving_runs: starving_runs(records, None),
             fair_is_upper_bound: first.fair_is_upper_bound,
             moving_limits: moving_limits(records),
             tradeoff: None,
@@ -240,6 +243,7 @@ impl ControlSummary {
             let best = subscriber.flows.iter().filter_map(|&f| optimum.flows.get(f));
             subscriber.optimum_bps = Some(best.map(|f| f.optimum_bps).sum());
         }
+        self.starving_runs = starving_runs(records, Some(optimum));
         self.judge();
         self
     }
@@ -287,6 +291,29 @@ impl ControlSummary {
         starved.sort_by(|a, b| over(a).total_cmp(&over(b)));
         starved
     }
+}
+
+/// Counts the runs in which a sharer is below [`STARVATION_FRACTION`] of its due rate.
+///
+/// A due rate is at most the optimum, where that is known.
+fn starving_runs(records: &[RunRecord], optimum: Option<&Optimum>) -> usize {
+    let starves = |record: &&RunRecord| {
+        let (goodputs, dues) = record.sharers();
+        let most = optimum.map(|o| shared_optimum(record, o));
+        dues.into_iter().flatten().zip(goodputs).enumerate().any(|(i, (due, goodput))| {
+            let due = most.as_ref().map_or(due, |most| due.min(most[i]));
+            due > 0.0 && goodput < STARVATION_FRACTION * due
+        })
+    };
+    records.iter().filter(starves).count()
+}
+
+/// Returns the optimum of each subscriber, then of each flow without one, in bit/s.
+fn shared_optimum(record: &RunRecord, optimum: &Optimum) -> Vec<f64> {
+    let best = |f: usize| optimum.flows[f].optimum_bps * record.flows[f].active_share;
+    let member = |f: &usize| record.subscribers.iter().any(|s| s.flows.contains(f));
+    let subscribers = record.subscribers.iter().map(|s| s.flows.iter().map(|&f| best(f)).sum());
+    subscribers.chain((0..record.flows.len()).filter(|f| !member(f)).map(best)).collect()
 }
 
 /// Limits that still moved when the runs ended: the runs are too short to judge the control.

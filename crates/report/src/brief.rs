@@ -64,19 +64,24 @@ pub fn answer(c: &Comparison) -> String {
     let (name, kind) = (&first.summary.control, first.kind());
     // The lowest flow may change from run to run, but rows are means of one flow each.
     let run = if c.seeds > 1 { " (mean over runs)" } else { "" };
-    let now = match (first.summary.starving.first(), first.all) {
-        (None, _) => format!(
-            "Under {name} none of {} {kind}s starves: the lowest gets {:.0} % of {}{run}",
-            first.all,
-            first.least() * 100.0,
-            first.rate()
-        ),
-        (Some(worst), all) => format!(
-            "Under {name} {} of {all} {kind}s starve{}: {} gets {:.1} % of {}",
+    let in_runs = table::in_some_runs(first.summary);
+    let now = match (first.summary.starving.first(), &in_runs) {
+        (Some(worst), _) => format!(
+            "Under {name} {} of {} {kind}s starve{}: {} gets {:.1} % of {}",
             first.starving,
+            first.all,
             if first.starving == 1 { "s" } else { "" },
             worst.label,
             worst.over_fair * 100.0,
+            first.rate()
+        ),
+        (None, Some(runs)) => {
+            format!("Under {name} one of {} {kind}s starves in {runs}", first.all)
+        }
+        (None, None) => format!(
+            "Under {name} none of {} {kind}s starves: the lowest gets {:.0} % of {}{run}",
+            first.all,
+            first.least() * 100.0,
             first.rate()
         ),
     };
@@ -85,9 +90,12 @@ pub fn answer(c: &Comparison) -> String {
     let change = |v: &&Verdict| {
         let name = &v.summary.control;
         let unsettled = if v.summary.moving_limits.is_some() { " (not settled)" } else { "" };
-        match (v.starving, first.starving) {
-            (0, 0) => format!("under {name} it gets {:.0} %{unsettled}", v.least() * 100.0),
-            (0, _) => format!(
+        match (v.starving, table::in_some_runs(v.summary)) {
+            (0, Some(runs)) => format!("under {name} one starves in {runs}{unsettled}"),
+            (0, None) if first.starving == 0 && in_runs.is_none() => {
+                format!("under {name} it gets {:.0} %{unsettled}", v.least() * 100.0)
+            }
+            (0, None) => format!(
                 "under {name} none starves, the lowest gets {:.0} %{run}{unsettled}",
                 v.least() * 100.0
             ),
@@ -224,6 +232,32 @@ mod tests {
         assert_eq!(
             calm,
             "Under fifo none of 3 flows starves: the lowest gets 70 % of its fair rate (mean over runs); under fq 3 starve."
+        );
+    }
+
+    /// A mean over runs hides a flow that starves in one of them.
+    #[test]
+    fn another_flow_that_starves_in_each_run_is_named() {
+        let each = |control: &str| -> Vec<RunRecord> {
+            let run = |k: usize| runs(control, 3, |i| if i == k { 0.02 } else { 0.9 }).remove(k);
+            (0..2).map(run).collect()
+        };
+        assert_eq!(
+            answer(&compared(&[runs("fifo", 3, |_| 0.05), each("pfrc")])),
+            "Under fifo 3 of 3 flows starve: 1 → 0 gets 5.0 % of its fair rate; \
+             under pfrc one starves in 2 of 2 runs."
+        );
+        assert_eq!(
+            answer(&compared(&[each("fifo"), runs("fq", 3, |_| 0.9)])),
+            "Under fifo one of 3 flows starves in 2 of 2 runs; \
+             under fq none starves, the lowest gets 90 % (mean over runs)."
+        );
+        let remarks = table::remarks(&compared(&[each("fifo")]).results[0]);
+        assert_eq!(
+            remarks,
+            [
+                "one flow starves in 2 of 2 runs, none in their mean; the lowest gets 2 % of its fair rate (mean over runs)"
+            ]
         );
     }
 

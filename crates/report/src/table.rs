@@ -171,7 +171,12 @@ pub fn remarks(r: &ControlSummary) -> Vec<String> {
                 // The lowest flow may change from run to run, but rows are means of one flow each.
                 let run = if least.ci95.is_some() { " (mean over runs)" } else { "" };
                 let worst = format!("the lowest gets {part:.0} % of {rate}{run}");
-                format!("no {kind} starves; {worst}{cost}")
+                match in_some_runs(r) {
+                    Some(runs) => {
+                        format!("one {kind} starves in {runs}, none in their mean; {worst}{cost}")
+                    }
+                    None => format!("no {kind} starves; {worst}{cost}"),
+                }
             }
             None => format!("no verdict: the runs had no fair rates{cost}"),
         });
@@ -180,6 +185,15 @@ pub fn remarks(r: &ControlSummary) -> Vec<String> {
     }
     lines.extend(moving(r));
     lines
+}
+
+/// Names the runs in which a sharer starves, if none does in the mean over runs.
+///
+/// The mean hides that another one starves in each.
+pub fn in_some_runs(r: &ControlSummary) -> Option<String> {
+    let runs = r.fingerprints.len();
+    let hidden = r.starving.is_empty() && r.starving_runs > 0 && runs > 1;
+    hidden.then(|| format!("{} of {runs} runs", r.starving_runs))
 }
 
 /// Returns a sentence if limits still moved at the end of the runs.

@@ -8,6 +8,7 @@ use fairmesh_lab::summary::ControlSummary;
 use fairmesh_lab::verdict::{LossyHop, Starving};
 
 use super::model::{Answer, Control, Fact, Noun, Part, Reference, Role, Sharer, Text};
+use crate::table;
 
 /// Fraction of the sum above which the share of one-hop flows is named as a reason.
 const MOST_OF_THE_SUM: f64 = 0.8;
@@ -85,7 +86,15 @@ impl Facts<'_> {
         let base = &self.controls[self.baseline];
         let (n, k) = (self.sharers.len(), base.starving);
         let Noun { one, many } = self.noun;
+        let in_runs = |control: usize| table::in_some_runs(&self.comparison.results[control]);
         let first = match (k, n) {
+            (0, _) if in_runs(self.baseline).is_some() => vec![
+                plain("With "),
+                strong(&base.name),
+                plain(", "),
+                bad(format!("one {one} starves in {}", in_runs(self.baseline).unwrap_or_default())),
+                plain("."),
+            ],
             (0, 1) => vec![
                 plain(format!("The only {one} does not starve with ")),
                 strong(&base.name),
@@ -119,6 +128,13 @@ impl Facts<'_> {
             let other = &self.controls[best];
             let name = strong(&other.name);
             match (k, other.starving) {
+                (_, 0) if in_runs(best).is_some() => lines.push(vec![
+                    plain("With "),
+                    name,
+                    plain(", "),
+                    bad(format!("one starves in {}", in_runs(best).unwrap_or_default())),
+                    plain("."),
+                ]),
                 (0, 0) => {}
                 (0, left) => lines.push(vec![
                     plain("With "),
