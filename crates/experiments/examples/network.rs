@@ -9,12 +9,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [family, number, seconds] = &given[..] else {
         return Err("expected: network FAMILY NUMBER SECONDS, such as network random 81 160".into());
     };
-    let family =
-        Family::ALL.into_iter().chain([Family::Gateways]).find(|f| f.name() == family).ok_or_else(
-            || format!("family {family}: expected such as random, chains or evenings"),
-        )?;
-    let duration_s: u32 = seconds.parse().map_err(|e| format!("seconds {seconds}: {e}"))?;
-    let number = number.parse().map_err(|e| format!("number {number}: {e}"))?;
+    let families = [&Family::ALL[..], &[Family::Gateways]].concat();
+    let known = families.iter().map(|f| f.name()).collect::<Vec<_>>().join(", ");
+    let chosen = families.iter().find(|f| f.name() == family);
+    let family = *chosen.ok_or_else(|| format!("family {family}: expected one of {known}"))?;
+    let duration_s: u32 =
+        seconds.parse().map_err(|e| format!("seconds {seconds}: {e}; expected such as 160"))?;
+    let number =
+        number.parse().map_err(|e| format!("number {number}: {e}; expected such as 81"))?;
     let times = Times { duration_s, warmup_s: duration_s * 3 / 8 };
     let network = network(family, number, times)?;
     print!("# {}\n{}", network.about, network.text);

@@ -464,6 +464,18 @@ mod tests {
     }
 
     #[test]
+    fn runs_with_a_starving_flow_are_counted_where_their_mean_has_none() {
+        let rates = |first, second| [(first, 100e3, 1), (second, 100e3, 1)];
+        let records = [
+            record("pfrc", 1, &rates(1e3, 90e3)),
+            record("pfrc", 2, &rates(90e3, 1e3)),
+            record("pfrc", 3, &rates(90e3, 90e3)),
+        ];
+        let s = ControlSummary::of(&records);
+        assert_eq!((s.starving.len(), s.starving_runs), (0, 2));
+    }
+
+    #[test]
     fn one_seed_has_no_interval_and_no_delivery_no_delay() {
         let mut r = record("fifo", 1, &[(0.0, 200e3, 3), (1e6, 200e3, 1)]);
         r.flows[0].packets_delivered = 0;

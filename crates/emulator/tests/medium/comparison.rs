@@ -15,8 +15,8 @@ fn runs() -> u64 {
     std::env::var("FAIRMESH_MEDIUM_RUNS").map_or(1, |n| n.parse().unwrap())
 }
 
-/// Seeds of the simulator.
-const SEEDS: u64 = 5;
+/// Number of seeds of the simulator.
+pub const SEEDS: u64 = 5;
 
 /// Transfers by cubic from some stations to station 0.
 pub struct Comparison<'a> {
@@ -69,39 +69,41 @@ pub fn fairness(pair: &Pair) -> f64 {
     jain(&rates(&pair.with))
 }
 
+/// Simulates transfers by cubic to station 0 with the kernel's queues.
+///
+/// `window`: time before and of the measurement, s. A round trip is the mean delay in one direction.
+pub fn simulate(
+    text: &str,
+    from: &[usize],
+    ecn: bool,
+    control: &str,
+    (settling, measured): (f64, f64),
+    seed: u64,
+) -> Vec<Transfer> {
+    let transport = format!("transport = {{ tcp = \"cubic\", preset = \"linux\", ecn = {ecn} }}");
+    let flow = |from: &usize| format!("[[flow]]\nfrom = {from}\nto = 0\n{transport}\n");
+    let flows: String = from.iter().map(flow).collect();
+    let text = text
+        .replace("rate =", "queue = { kind = \"mac80211\" }\nrate =")
+        .replace("20 s", &format!("{} s", settling + measured))
+        .replace("warmup = \"2 s\"", &format!("warmup = \"{settling} s\""));
+    let text = format!("{text}[traffic]\ntraffic = \"bulk\"\n{flows}{control}");
+    let scenario = parse("flows.toml", text.as_bytes(), &ImportOptions::default()).unwrap();
+    let run = run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap();
+    let transfer = |f: &FlowRecord| Transfer { rate: f.goodput_bps, round_trip: f.delay_s.mean };
+    run.flows.iter().map(transfer).collect()
+}
+
 impl Comparison<'_> {
     /// Simulates the transfers, measured in the same window as over the kernel's stacks.
-    ///
-    /// A round trip of the simulator is the mean delay in one direction.
     pub fn simulated(&self) -> Vec<Pair> {
-        let transport =
-            format!("transport = {{ tcp = \"cubic\", preset = \"linux\", ecn = {} }}", self.ecn);
-        let flows: String = self
-            .from
-            .iter()
-            .map(|from| format!("[[flow]]\nfrom = {from}\nto = 0\n{transport}\n"))
-            .collect();
-        let one = |seed, control: &str, settling: f64, measured: f64| {
-            let text = self
-                .text
-                .replace("rate =", "queue = { kind = \"mac80211\" }\nrate =")
-                .replace("20 s", &format!("{} s", settling + measured))
-                .replace("warmup = \"2 s\"", &format!("warmup = \"{settling} s\""));
-            let text = format!("{text}[traffic]\ntraffic = \"bulk\"\n{flows}{control}");
-            let scenario = parse("flows.toml", text.as_bytes(), &ImportOptions::default()).unwrap();
-            let run = run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap();
-            let transfer =
-                |f: &FlowRecord| Transfer { rate: f.goodput_bps, round_trip: f.delay_s.mean };
-            run.flows.iter().map(transfer).collect()
+        let one = |seed, control: &str, window| {
+            simulate(&self.text, &self.from, self.ecn, control, window, seed)
         };
+        let control = format!("[control]\n{}\n", self.control);
         let pair = |seed| Pair {
-            without: one(seed, "", SETTLING, seconds()),
-            with: one(
-                seed,
-                &format!("[control]\n{}\n", self.control),
-                self.settling,
-                2.0 * seconds(),
-            ),
+            without: one(seed, "", (SETTLING, seconds())),
+            with: one(seed, &control, (self.settling, 2.0 * seconds())),
         };
         (1..=SEEDS).map(pair).collect()
     }

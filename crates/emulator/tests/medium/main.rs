@@ -14,6 +14,7 @@ mod traffic;
 
 use std::time::Duration;
 
+use comparison::{SEEDS, rates, simulate};
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_linux::{broadcast, nl80211::ActionFrames};
 use fairmesh_scenario::{ImportOptions, parse};
@@ -60,23 +61,12 @@ fn tree() -> String {
         .replace("[0, 1], [1, 2], [2, 3]", &links.join(", "))
 }
 
-/// Simulates cubic uploads of every node to node 0; mean over five seeds, bit/s.
-fn simulated_uploads(text: &str) -> Vec<f64> {
-    // The kernel's queues, as on the other side.
-    let queue = "rate = \"54 Mbit/s\"\nqueue = { kind = \"mac80211\" }";
-    let text = text.replace("rate = \"54 Mbit/s\"", queue);
-    let text = text.replace("20 s", &format!("{} s", SETTLING + 2.0 * seconds()));
-    let text = text.replace("warmup = \"2 s\"", &format!("warmup = \"{SETTLING} s\""));
-    let text = format!(
-        "{text}[traffic]\nflows = \"up\"\ntransport = {{ tcp = \"cubic\", preset = \"linux\" }}\n"
-    );
-    let scenario = parse("uploads.toml", text.as_bytes(), &ImportOptions::default()).unwrap();
-    let runs: Vec<_> = (1..=5)
-        .map(|seed| run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap())
-        .collect();
-    (0..scenario.flows().len())
-        .map(|f| runs.iter().map(|r| r.flows[f].goodput_bps).sum::<f64>() / runs.len() as f64)
-        .collect()
+/// Simulates uploads of some stations to station 0; mean over the seeds, bit/s.
+fn simulated_uploads(text: &str, from: &[usize]) -> Vec<f64> {
+    let window = (SETTLING, 2.0 * seconds());
+    let runs: Vec<_> =
+        (1..=SEEDS).map(|seed| rates(&simulate(text, from, false, "", window, seed))).collect();
+    (0..from.len()).map(|f| runs.iter().map(|r| r[f]).sum::<f64>() / runs.len() as f64).collect()
 }
 
 fn jain(shares: &[f64]) -> f64 {
@@ -86,11 +76,12 @@ fn jain(shares: &[f64]) -> f64 {
 
 /// Uploads without control: kernel and simulator agree on sum and fairness.
 fn uploads(name: &str, text: &str, parents: &[Option<usize>]) {
-    let wanted = simulated_uploads(text);
+    let from: Vec<usize> = (1..parents.len()).collect();
+    let wanted = simulated_uploads(text, &from);
     let options = ["--scenario-rates"];
     let mesh = Mesh::start(text, Driver::Ours { ring: 2 }, Mode::Ibss(NOHT_5GHZ), &options);
     control::route(&mesh, parents);
-    let pairs: Vec<(usize, usize)> = (1..=wanted.len()).map(|from| (from, 0)).collect();
+    let pairs: Vec<(usize, usize)> = from.into_iter().map(|from| (from, 0)).collect();
     for &(from, _) in &pairs {
         mesh.reach(from);
     }

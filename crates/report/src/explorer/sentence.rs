@@ -68,7 +68,7 @@ impl Facts<'_> {
         let others = (0..self.controls.len()).filter(|&i| i != self.baseline);
         let worst = |i: usize| self.controls[i].worst.unwrap_or(0.0);
         others.min_by(|&a, &b| {
-            let starving = |i: usize| self.controls[i].starving;
+            let starving = |i: usize| (self.controls[i].starving, self.in_runs(i).is_some());
             starving(a).cmp(&starving(b)).then(worst(b).total_cmp(&worst(a)))
         })
     }
@@ -82,35 +82,30 @@ impl Facts<'_> {
         fewer || (other.starving == base.starving && other.worst > base.worst)
     }
 
+    /// Names the runs in which a sharer starves, if none does in their mean.
+    fn in_runs(&self, control: usize) -> Option<String> {
+        table::in_some_runs(&self.comparison.results[control])
+    }
+
     fn headline(&self) -> Vec<Text> {
         let base = &self.controls[self.baseline];
         let (n, k) = (self.sharers.len(), base.starving);
         let Noun { one, many } = self.noun;
-        let in_runs = |control: usize| table::in_some_runs(&self.comparison.results[control]);
-        let first = match (k, n) {
-            (0, _) if in_runs(self.baseline).is_some() => vec![
-                plain("With "),
-                strong(&base.name),
-                plain(", "),
-                bad(format!("one {one} starves in {}", in_runs(self.baseline).unwrap_or_default())),
-                plain("."),
-            ],
-            (0, 1) => vec![
+        let with = |name: &str, text: String| {
+            vec![plain("With "), strong(name), plain(", "), bad(text), plain(".")]
+        };
+        let first = match (k, n, self.in_runs(self.baseline)) {
+            (0, _, Some(runs)) => with(&base.name, format!("one {one} starves in {runs}")),
+            (0, 1, _) => vec![
                 plain(format!("The only {one} does not starve with ")),
                 strong(&base.name),
                 plain("."),
             ],
-            (0, _) => {
+            (0, ..) => {
                 vec![plain(format!("No {one} starves with ")), strong(&base.name), plain(".")]
             }
-            (1, 1) => vec![
-                plain("With "),
-                strong(&base.name),
-                plain(", "),
-                bad(format!("the only {one} starves")),
-                plain("."),
-            ],
-            (k, n) => {
+            (1, 1, _) => with(&base.name, format!("the only {one} starves")),
+            (k, n, _) => {
                 let count = if k == n {
                     if n == 2 {
                         format!("both {many} starve")
@@ -120,31 +115,23 @@ impl Facts<'_> {
                 } else {
                     format!("{k} of {n} {many} {}", if k == 1 { "starves" } else { "starve" })
                 };
-                vec![plain("With "), strong(&base.name), plain(", "), bad(count), plain(".")]
+                with(&base.name, count)
             }
         };
         let mut lines = vec![first];
         if let Some(best) = self.best() {
             let other = &self.controls[best];
             let name = strong(&other.name);
-            match (k, other.starving) {
-                (_, 0) if in_runs(best).is_some() => lines.push(vec![
-                    plain("With "),
-                    name,
-                    plain(", "),
-                    bad(format!("one starves in {}", in_runs(best).unwrap_or_default())),
-                    plain("."),
-                ]),
-                (0, 0) => {}
-                (0, left) => lines.push(vec![
-                    plain("With "),
-                    name,
-                    plain(", "),
-                    bad(format!("{left} {}", starve(left))),
-                    plain("."),
-                ]),
-                (_, 0) => lines.push(vec![plain("With "), name, plain(", none does.")]),
-                (_, left) if left < k => lines.push(vec![
+            match (k, other.starving, self.in_runs(best)) {
+                (_, 0, Some(runs)) => {
+                    lines.push(with(&other.name, format!("one starves in {runs}")));
+                }
+                (0, 0, None) => {}
+                (0, left, _) => {
+                    lines.push(with(&other.name, format!("{left} {}", starve(left))));
+                }
+                (_, 0, None) => lines.push(vec![plain("With "), name, plain(", none does.")]),
+                (_, left, _) if left < k => lines.push(vec![
                     plain("No control tested here feeds them all; "),
                     name,
                     plain(format!(" comes closest ({left}).")),

@@ -97,6 +97,22 @@ fn a_remedy_is_named_with_its_cost() {
 }
 
 #[test]
+fn a_control_under_which_another_flow_starves_in_each_run_feeds_none() {
+    let mut each = runs("pfrc", &[95.0, 95.0, 95.0]);
+    for (k, run) in each.iter_mut().enumerate() {
+        run.flows[k].goodput_bps = 1e3;
+    }
+    let answer = answer_text(&of(&[runs("fifo", &[200.0, 1.0, 1.0]), each.clone()]));
+    assert!(answer.contains("With pfrc, one starves in 3 of 3 runs."), "{answer}");
+    let answer = answer_text(&of(&[each.clone(), runs("fq", &[90.0, 90.0, 90.0])]));
+    assert!(answer.starts_with("With pfrc, one flow starves in 3 of 3 runs."), "{answer}");
+    // A control that feeds all in each run is preferred.
+    let fed = runs("source", &[20.0, 20.0, 20.0]);
+    let answer = answer_text(&of(&[runs("fifo", &[200.0, 1.0, 1.0]), each, fed]));
+    assert!(answer.contains("With source, none does."), "{answer}");
+}
+
+#[test]
 fn the_answer_names_no_remedy_if_there_is_none() {
     let all = [
         runs("fifo", &[900.0, 5.0, 2.0]),
