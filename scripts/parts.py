@@ -12,6 +12,9 @@ import subprocess
 import sys
 import time
 
+# A command that takes longer is reported when it ends, s.
+SHOWN = 10
+
 
 def run(part, command):
     """Run the command, add its times to the file, and return its exit code."""
@@ -25,8 +28,12 @@ def run(part, command):
     child.returncode = os.waitstatus_to_exitcode(status)
     file = os.environ.get("FAIRMESH_PARTS")
     if part and file:
+        wall, cpu = time.monotonic() - begin, usage.ru_utime + usage.ru_stime
         with open(file, "a", encoding="utf-8") as parts:
-            parts.write(f"{part} {time.monotonic() - begin:.1f} {usage.ru_utime + usage.ru_stime:.1f}\n")
+            parts.write(f"{part} {wall:.1f} {cpu:.1f}\n")
+        if wall >= SHOWN:
+            # The table is missing if make is stopped.
+            print(f"parts: {part}: {wall:.0f} s, {cpu:.0f} s of processor time, ended at {time.strftime('%H:%M:%S')}", flush=True)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
