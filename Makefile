@@ -113,7 +113,7 @@ test-dist: test-packages test-python test-dependencies $(if $(filter tested,$(MA
 
 # Programs that generate pages of the site from records and code (docs/generated.md).
 build-pages: build-experiments $(if $(filter tested,$(MAKECMDGOALS)),test-build)
-	+@$(CARGO) build --profile test --quiet --workspace --example parameters --example events
+	+@$(CARGO) build --profile test --quiet --workspace --example parameters --example pages
 
 site: build-pages
 	@scripts/site.sh

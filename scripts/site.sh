@@ -4,8 +4,8 @@
 #   site.sh check   also checks it (scripts/site/check.py) and the words of the pages (scripts/site/words.py)
 # Both check the sources first (scripts/site/pages.py).
 # PYTHON: the interpreter (python3), 3.11 or later. PROGRAMS: folder of the programs that generate pages (target/release);
-# PARAMETERS, EVENTS: the examples that print the parameters of controls and the events of the gateway
-# (target/debug/examples/parameters and events).
+# PARAMETERS, PAGES: the examples that print the parameters of controls, and write events and metrics of the daemons
+# (target/debug/examples/parameters and pages).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -35,8 +35,8 @@ fi
 # Pages from records and code (docs/generated.md), seconds.
 programs=${PROGRAMS:-$target/release}
 parameters=${PARAMETERS:-$target/debug/examples/parameters}
-events=${EVENTS:-$target/debug/examples/events}
-for program in "$programs/fairmesh" "$programs/fairmesh-experiments" "$parameters" "$events"; do
+pages=${PAGES:-$target/debug/examples/pages}
+for program in "$programs/fairmesh" "$programs/fairmesh-experiments" "$parameters" "$pages"; do
     [ -x "$program" ] || { echo "site: $program: no such program; run make site, which builds it" >&2; exit 1; }
 done
 export FAIRMESH_PAGES=$target/pages
@@ -44,7 +44,7 @@ rm -rf "$FAIRMESH_PAGES"
 mkdir -p "$FAIRMESH_PAGES/controls"
 "$programs/fairmesh-experiments" reproduce page --from reproductions --out "$FAIRMESH_PAGES/reproductions.md" > /dev/null
 "$parameters" > "$FAIRMESH_PAGES/controls/parameters.md"
-"$events" > "$FAIRMESH_PAGES/gateway-events.md"
+"$pages" "$FAIRMESH_PAGES"
 "$python" validation/chain/page.py "$FAIRMESH_PAGES"
 
 if [ "${1:-}" = check ]; then

@@ -1,4 +1,4 @@
-//! Events of the gateway's daemon: cause and reaction of each code, and the page of them.
+//! Events of both daemons: cause and reaction of each code, and the page of them.
 
 /// Events of one subject.
 struct Group {
@@ -25,16 +25,16 @@ const fn event(
 
 /// Text above the tables.
 const INTRODUCTION: &str = "\
-# Events of the gateway daemon
+# Events
 
-Places: log, `fairmesh-gateway status`, metric `fairmesh_gateway_events_total`. Every fault ends with traffic flowing.
+Places: log, `status`, metrics `fairmesh_gateway_events_total` and `fairmesh_node_events_total`. Every fault ends with traffic flowing.
 
 **Safe**: all limits are lifted until two good samples, at most 30 s later if faults repeat. **Degraded**: limits are set \
 and ineffective. During a fault the control decides nothing.
 ";
 
 #[rustfmt::skip] // one event per line
-const GROUPS: &[Group] = &[
+const GATEWAY: &[Group] = &[
     Group {
         title: "Counters and limits",
         note: "",
@@ -147,10 +147,36 @@ const GROUPS: &[Group] = &[
     },
 ];
 
+/// Events of `fairmesh-node`, without those of `daemon`.
+#[rustfmt::skip] // one event per line
+const NODE: &[Group] = &[
+    Group {
+        title: "Routers",
+        note: "Events of `fairmesh-node`. Those of daemon and files above exist for it, too.",
+        events: &[
+            event(&["interface.up", "interface.lost"], "messages can be exchanged over an interface; no longer", "neighbours over a lost interface end after 3 s"),
+            event(&["carrier.chosen"], "the carrier of messages: action frames or UDP", ""),
+            event(&["carrier.fallback"], "the driver refuses action frames", "UDP, which an 802.11s mesh floods"),
+            event(&["carrier.mixed"], "a neighbour sends messages by UDP", "messages are sent by both carriers"),
+            event(&["neighbour.appeared", "neighbour.gone"], "first message; no message for 3 s", "the mechanism continues with the others"),
+            event(&["control.waits"], "the mechanism lacks a router, a measurement or an ability", "nothing is limited or marked; `doctor` explains it"),
+            event(&["limit.failed"], "a limit or a mark cannot be set", "nothing is limited or marked; retried"),
+            event(&["limit.stays"], "a limit cannot be removed", "`fairmesh-node reset` removes it"),
+            event(&["limit.removed"], "an earlier run left a limit", "it is removed"),
+            event(&["marks.stay"], "a program of an earlier run cannot be removed", "none; it has no effect"),
+            event(&["orders.unavailable"], "the port of the gateway's orders cannot be opened", "the gateway cannot limit a flood here"),
+            event(&["order.floor"], "the gateway's limit is below the floor", "the floor is in force"),
+            event(&["guard.lapsed"], "the daemon was late; the guard removed the limit", "the mechanism starts again"),
+            event(&["config.reloaded", "config.refused"], "the configuration was read again; is invalid, or needs a restart", "the previous one stays in force if it is refused"),
+            event(&["state.unreadable", "state.unsaved"], "the state cannot be read; cannot be saved", "neighbours may ignore this router for 10 min"),
+        ],
+    },
+];
+
 /// Returns the page of all events, in Markdown, which `make site` builds.
 pub fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
-    for Group { title, note, events } in GROUPS {
+    for Group { title, note, events } in GATEWAY.iter().chain(NODE) {
         page += &format!("\n## {title}\n");
         if !note.is_empty() {
             page += &format!("{note}\n\n");
@@ -192,19 +218,27 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_page_has_every_event_of_the_daemon() {
+    /// Fails if a call in these folders emits a code that the groups lack.
+    fn compare(groups: &[&[Group]], folders: &[&str]) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut codes = BTreeSet::new();
-        emitted(&source.join("gateway"), &mut codes);
-        emitted(&source.join("daemon"), &mut codes);
-        assert!(codes.len() > 50, "{codes:?}");
-        let listed: Vec<&str> =
-            GROUPS.iter().flat_map(|g| g.events).flat_map(|e| e.codes).copied().collect();
+        folders.iter().for_each(|folder| emitted(&source.join(folder), &mut codes));
+        assert!(codes.len() > 10, "{codes:?}");
+        let events = groups.iter().copied().flatten().flat_map(|g| g.events);
+        let listed: Vec<&str> = events.flat_map(|e| e.codes).copied().collect();
         let missing: Vec<_> = codes.iter().filter(|c| !listed.contains(&c.as_str())).collect();
-        assert!(missing.is_empty(), "{missing:?}: no such code in events.rs");
-        let unique: BTreeSet<&str> = listed.iter().copied().collect();
-        assert_eq!(unique.len(), listed.len(), "a code is listed twice");
+        assert!(missing.is_empty(), "{folders:?}: {missing:?}: no such code in events.rs");
+    }
+
+    #[test]
+    fn the_page_has_every_event_of_the_daemons() {
+        compare(&[GATEWAY], &["gateway", "daemon"]);
+        compare(&[GATEWAY, NODE], &["node", "daemon"]);
+        for groups in [GATEWAY, NODE] {
+            let listed = groups.iter().flat_map(|g| g.events).flat_map(|e| e.codes);
+            let mut unique = BTreeSet::new();
+            listed.for_each(|code| assert!(unique.insert(code), "{code} is listed twice"));
+        }
     }
 
     #[test]

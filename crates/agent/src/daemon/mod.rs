@@ -2,7 +2,7 @@
 //!
 //! [`runtime`] has the loop, signals and effects; [`clock`] the time; [`socket`] the control socket; [`http`] the server of the
 //! metrics and of pages; [`store`] the state; [`lock`] exclusive use of resources; [`guard`] the second process;
-//! [`journal`] named events. Nothing here depends on a gateway.
+//! [`journal`] named events; [`metrics`] their values for Prometheus. Nothing here depends on a gateway.
 
 pub mod clock;
 pub mod endpoint;
@@ -11,6 +11,7 @@ pub mod guard;
 pub mod http;
 pub mod journal;
 pub mod lock;
+pub mod metrics;
 pub mod process;
 pub mod runtime;
 pub mod service;

@@ -6,7 +6,7 @@
 //! - [`numbers`]: numbers of routers that hold in the whole mesh;
 //! - [`machine`]: senses and acts of a router, and those of this machine; [`offers`]: its capabilities for mechanisms;
 //!   [`rig`]: the host of one mechanism; [`passing`]: the flows that pass;
-//! - [`service`]: the router as a state machine; [`report`]: `status`, `why` and metrics; [`state`]: values across
+//! - [`service`]: the router as a state machine; [`report`]: `status` and `why`; [`metrics`]; [`state`]: values across
 //!   restarts; [`places`]: removal of limits;
 //! - [`start`]: the start on a machine; [`commands`]: the commands; [`doctor`]: causes of a router that has no effect.
 
@@ -19,6 +19,7 @@ pub mod doctor;
 pub(crate) mod fake;
 pub mod machine;
 pub mod message;
+pub mod metrics;
 pub mod neighbours;
 pub mod numbers;
 pub mod offers;

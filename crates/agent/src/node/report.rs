@@ -1,4 +1,4 @@
-//! Reports of `status` and `why` as data and as text, and metrics.
+//! Reports of `status` and `why` as data and as text.
 
 use std::fmt::Write;
 
@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::machine::Carrier;
 use super::message::Role;
 use super::rig::Decision;
-use crate::daemon::process::Resources;
 
 /// Version of the `--json` format.
 pub const SCHEMA: u32 = 1;
@@ -320,109 +319,4 @@ pub fn why_text(w: &WhyReport) -> String {
         let _ = writeln!(out, "{age:8.1} s ago  {}: {}", d.code, d.text);
     }
     out
-}
-
-/// A page of metrics.
-struct Page(String);
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str, values: &[(String, f64)]) {
-        let _ = writeln!(self.0, "# HELP fairmesh_node_{name} {help}");
-        let _ = writeln!(self.0, "# TYPE fairmesh_node_{name} {kind}");
-        for (labels, value) in values {
-            let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-            let value = if value.is_finite() { value.to_string() } else { "+Inf".to_owned() };
-            let _ = writeln!(self.0, "fairmesh_node_{name}{labels} {value}");
-        }
-    }
-
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl Into<f64>) {
-        self.family(name, kind, help, &[(String::new(), value.into())]);
-    }
-}
-
-/// Returns the page of the metrics in Prometheus text format.
-pub fn metrics(s: &Status, process: Option<Resources>) -> String {
-    let mut page = Page(String::with_capacity(4096));
-    let info = format!(
-        "version=\"{}\",control=\"{}\",mode=\"{}\",routing=\"{}\",role=\"{}\"",
-        s.version,
-        s.control,
-        s.mode,
-        s.routing,
-        s.role.name()
-    );
-    page.family("info", "gauge", "Version, control, mode, routing and role.", &[(info, 1.0)]);
-    page.one("uptime_seconds", "gauge", "Time since the start.", s.uptime_seconds);
-    page.one("running", "gauge", "1 while the control runs.", u8::from(s.running));
-    let up =
-        |i: &InterfaceReport| (format!("interface=\"{}\"", i.name), f64::from(u8::from(i.talks)));
-    let up: Vec<_> = s.interfaces.iter().map(up).collect();
-    page.family("interface_up", "gauge", "1 while messages are exchanged over it.", &up);
-    let carrier = |i: &InterfaceReport| {
-        Some((format!("interface=\"{}\",carrier=\"{}\"", i.name, i.carrier?.name()), 1.0))
-    };
-    let carriers: Vec<_> = s.interfaces.iter().filter_map(carrier).collect();
-    page.family("interface_carrier", "gauge", "1 for the carrier of sent messages.", &carriers);
-    page.one("neighbours", "gauge", "Known neighbours.", s.neighbours.len() as f64);
-    let of = |value: fn(&NeighbourReport) -> Option<f64>| -> Vec<(String, f64)> {
-        let each = s.neighbours.iter();
-        each.filter_map(|n| Some((format!("neighbour=\"{}\"", n.mac), value(n)?))).collect()
-    };
-    let received = of(|n| Some(n.messages as f64));
-    page.family("messages_received_total", "counter", "Accepted messages.", &received);
-    let lost = of(|n| Some(n.lost as f64));
-    page.family("messages_lost_total", "counter", "Messages lost in transit.", &lost);
-    let capacity = of(|n| n.capacity_bits_per_second.map(|c| c as f64));
-    page.family("link_capacity_bits_per_second", "gauge", "Capacity in IP bytes.", &capacity);
-    page.one("messages_sent_total", "counter", "Sent messages.", s.sent_messages as f64);
-    let refused = |r: &RefusedReport| (format!("cause=\"{}\"", r.cause), r.messages as f64);
-    let refused: Vec<_> = s.refused.iter().map(refused).collect();
-    page.family("messages_refused_total", "counter", "Refused messages by cause.", &refused);
-    if let Some(orders) = &s.orders {
-        let refused: u64 = orders.refused.iter().map(|r| r.messages).sum();
-        let values = [("accepted", orders.accepted), ("refused", refused)];
-        let values = values.map(|(result, n)| (format!("result=\"{result}\""), n as f64));
-        page.family("orders_total", "counter", "Orders of a gateway.", &values);
-    }
-    if let Some(busy) = s.channel_busy {
-        page.one("channel_busy_ratio", "gauge", "Busy share of the channel's time.", busy);
-    }
-    if let Some(limit) = &s.limit {
-        let labels = || format!("interface=\"{}\"", limit.interface);
-        let rate = limit.bits_per_second.map_or(f64::INFINITY, |r| r as f64);
-        let help = "Limit of local traffic that the control has decided on.";
-        page.family("limit_bits_per_second", "gauge", help, &[(labels(), rate)]);
-        let applied = f64::from(u8::from(limit.applied));
-        let help = "1 while the limit is in the kernel.";
-        page.family("limit_applied", "gauge", help, &[(labels(), applied)]);
-    }
-    if let Some(m) = &s.marking {
-        page.one("marking_probability", "gauge", "Decided chance of a mark.", m.probability);
-        page.one("marking_applied", "gauge", "1 while marks are in force.", u8::from(m.applied));
-    }
-    let hop = |s: &ShareReport| (format!("next_hop=\"{}\"", s.next_hop), s.share);
-    let shares: Vec<_> = s.shares.iter().map(hop).collect();
-    if !shares.is_empty() {
-        let help = "Decided share of the airtime of a next hop.";
-        page.family("airtime_share", "gauge", help, &shares);
-    }
-    let flow = |f: &FlowReport| {
-        let way = if f.download { "down" } else { "up" };
-        let rate = f.bits_per_second.map_or(f64::INFINITY, |r| r as f64);
-        (format!("home=\"{}\",direction=\"{way}\"", f.home), rate)
-    };
-    let flows: Vec<_> = s.flows.iter().map(flow).collect();
-    if !flows.is_empty() {
-        let help = "Decided limit of a flow that enters the mesh here.";
-        page.family("flow_limit_bits_per_second", "gauge", help, &flows);
-    }
-    let event = |(code, n): &(String, u64)| (format!("event=\"{code}\""), *n as f64);
-    let events: Vec<_> = s.events.iter().map(event).collect();
-    page.family("events_total", "counter", "Events by name.", &events);
-    if let Some(Resources { cpu_s, resident }) = process {
-        page.one("cpu_seconds_total", "counter", "CPU time used by the daemon.", cpu_s);
-        page.one("resident_memory_bytes", "gauge", "Memory in use by the daemon.", resident);
-    }
-    page.0
 }

@@ -63,7 +63,7 @@ fn pfrc_makes_an_unfair_path_fair() {
     });
     let page = page.join().unwrap();
     for line in [
-        "fairmesh_gateway_enforcing{} 1",
+        "fairmesh_gateway_enforcing 1",
         "fairmesh_gateway_subscriber_sent_bytes_total{subscriber=\"sub 1\",direction=\"down\"}",
         "fairmesh_gateway_phase{phase=\"running\"} 1",
     ] {

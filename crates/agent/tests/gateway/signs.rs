@@ -151,8 +151,8 @@ fn rtt_counts_awaited_repeated_and_ended_data() {
     let (_, text, _) = b.command(&["status"]);
     assert!(text.contains("TCP headers: reading: "), "{text}");
     let page = path.gateway.spawn(metrics).join().unwrap();
-    assert!(page.contains("fairmesh_gateway_signs_reading{} 1"), "{page}");
-    assert!(page.contains("fairmesh_gateway_signs_lost_packets_total{} "), "{page}");
+    assert!(page.contains("fairmesh_gateway_signs_reading 1"), "{page}");
+    assert!(page.contains("fairmesh_gateway_signs_lost_packets_total "), "{page}");
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
@@ -248,7 +248,7 @@ fn rtt_holds_homes_at_one_limit_below_a_full_mesh() {
     let status = b.wait("the level is found", |s| s["level"]["state"] == "found");
     assert!(status["level"]["bound"].is_string(), "{status}");
     let page = path.gateway.spawn(metrics).join().unwrap();
-    assert!(page.contains("fairmesh_gateway_level_learning{} 0"), "{page}");
+    assert!(page.contains("fairmesh_gateway_level_learning 0"), "{page}");
     first.end();
     second.end();
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
@@ -299,7 +299,7 @@ fn homes_without_tcp_are_probed() {
     let (_, text, _) = b.command(&["status"]);
     assert!(text.contains("echo probes: ") && text.contains("1 home does not respond"), "{text}");
     let page = path.gateway.spawn(metrics).join().unwrap();
-    assert!(page.contains("fairmesh_gateway_probes_silent{} 1"), "{page}");
+    assert!(page.contains("fairmesh_gateway_probes_silent 1"), "{page}");
     for stream in streams {
         stream.end();
     }

@@ -17,11 +17,12 @@ use fairmesh_units::{Span, Time};
 use super::config::Config;
 use super::machine::{Machine, Port};
 use super::message::MeshKey;
+use super::metrics;
 use super::neighbours::{Announcer, Neighbours};
 use super::offers::{self, Probe};
 use super::orders::Orders;
 use super::places::Places;
-use super::report::{self, Request};
+use super::report::Request;
 use super::rig::Rig;
 use super::state::SavedState;
 use crate::daemon::journal::{Journal, Level};
@@ -254,7 +255,7 @@ impl<M: Machine> Service for Router<M> {
     }
 
     fn metrics(&self, at: Moment, process: Option<Resources>) -> String {
-        report::metrics(&self.status(at.now), process)
+        metrics::page(&self.status(at.now), process)
     }
 
     fn journal(&mut self) -> &mut Journal {

@@ -10,6 +10,7 @@ use crate::node::fake::{Fake, World};
 use crate::node::machine::Carrier;
 use crate::node::message::{self, Draft, Field, Role};
 use crate::node::numbers;
+use crate::node::report;
 
 const GATEWAY: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const GAP: &str = "[control]\nuse = \"gap\"\nguarantee = 500\n";
