@@ -1,4 +1,4 @@
-//! Writes the pages of events and metrics, which `make site` builds into the site, into a folder.
+//! Writes the pages of events and metrics into a folder, for `make site`.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,10 @@
-//! Metrics in Prometheus text format 0.0.4, from a table of families that is also the page of the documentation.
+//! Metrics in Prometheus text format 0.0.4.
+//!
+//! The table of families is also the page of the documentation.
 
 use std::fmt::Write;
 
-/// How a value may change.
+/// Change of a value over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Never decreases during a run of the daemon.
@@ -78,7 +80,9 @@ impl Page {
         Page { prefix, groups, last: "", text: String::with_capacity(4096) }
     }
 
-    /// Adds a value, with the labels in the family's order. Values of one family follow one another.
+    /// Adds a value, with the labels in the family's order.
+    ///
+    /// Values of one family follow one another.
     ///
     /// # Panics
     /// In builds with assertions, if the family is not in the table or the number of labels differs.

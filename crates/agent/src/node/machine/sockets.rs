@@ -1,4 +1,4 @@
-//! Sockets to the neighbours and of a gateway's orders, with the threads that wake the loop for them.
+//! Sockets to neighbours and of a gateway's orders, and threads that wake the loop.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
