@@ -104,7 +104,7 @@ command -v npm >/dev/null || install nodejs npm || say "no Node.js: the page of 
 # two rustups must not run concurrently.
 if command -v rustup >/dev/null; then
     installed=$(rustup target list --installed)
-    for target in wasm32-unknown-unknown x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
+    for target in wasm32-unknown-unknown x86_64-unknown-linux-musl; do
         grep -qx "$target" <<< "$installed" || timeout 300 rustup target add "$target" >/dev/null 2>&1 \
             || say "no target $target: the steps that need it will report it"
     done
