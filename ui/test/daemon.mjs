@@ -19,13 +19,14 @@ let program;
 /** The test program of the daemon, built if it is not there. */
 function built() {
   if (process.env.FAIRMESH_PAGE) return process.env.FAIRMESH_PAGE;
-  const out = execFileSync(process.env.CARGO ?? "cargo", ["test", "--quiet", "-p", "fairmesh-agent", "--lib", "--no-run", "--message-format=json"], {
+  // Of the whole workspace, as `make test` builds it: with the features of one package every crate would be built again.
+  const out = execFileSync(process.env.CARGO ?? "cargo", ["test", "--quiet", "--workspace", "--lib", "--no-run", "--message-format=json"], {
     cwd: root,
     maxBuffer: 1 << 28,
     stdio: ["ignore", "pipe", "inherit"],
   });
   const lines = out.toString().split("\n").filter((l) => l.startsWith("{"));
-  return lines.map((l) => JSON.parse(l)).find((m) => m.executable && m.profile?.test)?.executable;
+  return lines.map((l) => JSON.parse(l)).find((m) => m.executable && m.profile?.test && m.target.name === "fairmesh_agent")?.executable;
 }
 
 /** Starts a daemon; `stop` ends it. */
