@@ -16,7 +16,7 @@ use crate::gateway::sources::SourceReport;
 
 /// All families.
 #[rustfmt::skip] // one family per line
-pub const GROUPS: &[Group] = &[
+const GROUPS: &[Group] = &[
     Group {
         title: "Daemon",
         note: "",
@@ -360,5 +360,13 @@ fn totals<P: Shaper>(p: &mut Page, host: &Host<P>, now: Time, per_subscriber: bo
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_family_is_written() {
+        crate::daemon::metrics::assert_all_written(super::GROUPS, "gateway/metrics.rs");
     }
 }

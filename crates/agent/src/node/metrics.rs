@@ -6,7 +6,7 @@ use crate::daemon::process::Resources;
 
 /// All families.
 #[rustfmt::skip] // one family per line
-pub const GROUPS: &[Group] = &[
+const GROUPS: &[Group] = &[
     Group {
         title: "Daemon",
         note: "",
@@ -139,5 +139,13 @@ fn decisions(p: &mut Page, s: &Status) {
             &[&flow.home.to_string(), direction],
             rate(flow.bits_per_second),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_family_is_written() {
+        crate::daemon::metrics::assert_all_written(super::GROUPS, "node/metrics.rs");
     }
 }
