@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
 # ELF machine numbers of wheels.
 MACHINES = {"x86_64": 62, "aarch64": 183}
+# Routers whose image the Containerfile builds: TARGETARCH.
+CONTAINERS = {"x86_64-unknown-linux-musl": "amd64", "aarch64-unknown-linux-musl": "arm64"}
 # Bill of material: the package that it describes.
 BILLS = {"fairmesh-gateway": "fairmesh-agent", "fairmesh": "fairmesh", "fairmesh-python": "fairmesh-python"}
 
@@ -150,8 +152,10 @@ def container(file: Path, folder: Path, version: str) -> None:
     text = file.read_text(encoding="utf-8")
     copies = re.findall(r"^COPY (\S+) ", text, re.MULTILINE)
     expect(copies and f"\nARG VERSION={version}\n" in text, f"{file.name}: has no COPY or no ARG VERSION={version}")
+    routers = subprocess.run(
+        [ROOT / "scripts/gateway.sh", "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
     for copy in copies:
-        for arch in ("amd64", "arm64"):
+        for arch in (arch for target, arch in CONTAINERS.items() if target in routers):
             name = copy.replace("${VERSION}", version).replace("${TARGETARCH}", arch)
             expect((folder / name).is_file(), f"{file.name}: COPY {copy}: no {name}")
 
