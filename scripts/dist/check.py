@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
 # ELF machine numbers of wheels.
 MACHINES = {"x86_64": 62, "aarch64": 183}
-# Routers whose image the Containerfile builds: TARGETARCH.
+# TARGETARCH of the Containerfile by router.
 CONTAINERS = {"x86_64-unknown-linux-musl": "amd64", "aarch64-unknown-linux-musl": "arm64"}
 # Bill of material: the package that it describes.
 BILLS = {"fairmesh-gateway": "fairmesh-agent", "fairmesh": "fairmesh", "fairmesh-python": "fairmesh-python"}
