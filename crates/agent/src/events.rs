@@ -211,7 +211,9 @@ mod tests {
                     for call in code.split(level).skip(1) {
                         let argument = call.trim_start_matches([',', ' ', '\n']);
                         let text = argument.strip_prefix('"').and_then(|a| a.split_once('"'));
-                        codes.extend(text.map(|(code, _)| code.to_owned()));
+                        // A reason may follow a level, too; codes have no spaces.
+                        let code = text.map(|(code, _)| code).filter(|code| !code.contains(' '));
+                        codes.extend(code.map(str::to_owned));
                     }
                 }
             }

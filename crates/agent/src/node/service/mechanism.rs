@@ -167,8 +167,7 @@ impl<M: Machine> Router<M> {
         let mechanism = config.mechanism.clone();
         // An agent takes orders whatever its links are.
         if basis.neighbours.is_empty() && !offers::takes_orders(config) {
-            let waits = "no neighbour with a known rate yet".to_owned();
-            return Err((Level::Info, waits));
+            return Err((Level::Info, "no neighbour with a known rate yet".to_owned()));
         }
         let site = offers::site(config.role, basis.gateway.is_some());
         if mechanism.needs(&site).is_none() {
