@@ -28,6 +28,8 @@ const CONGESTION_DELAY: Span = Span::from_millis(100);
 const UNANSWERED_AGE: Span = Span::from_secs(2);
 /// Mean size of packets with data, bytes; acknowledgements and keepalives are smaller.
 const DATA_PACKET: u64 = 300;
+/// Time between samples in which the daemon stood still: twice the largest `shaping.sample`.
+const STANDSTILL: Span = Span::from_secs(1200);
 /// Difference of the clocks from which the calendar has jumped, in s.
 const CLOCK_JUMP: i128 = 5;
 
@@ -140,9 +142,19 @@ impl Recorder {
     pub fn turn(&mut self, at: Moment, governor: &Governor, running: bool) -> Option<Recorded> {
         let sampled =
             governor.sampled_at().filter(|s| self.sampled.is_none_or(|last| *s > last))?;
-        self.sampled = Some(sampled);
+        if self.sampled.replace(sampled).is_some_and(|last| sampled.since(last) > STANDSTILL) {
+            self.restart(at.now);
+        }
         self.sample(at.now, governor, running);
         (at.now.since(self.started) >= self.length).then(|| self.close(at, governor))
+    }
+
+    /// Begins a period without what came before: its samples do not stand for hours without any.
+    fn restart(&mut self, now: Time) {
+        let (run, length, sampled) = (self.run, self.length, self.sampled);
+        let (peak, offset) = (self.peak, self.offset);
+        let new = Recorder::new(run, now, length);
+        *self = Recorder { length, sampled, peak, offset, ..new };
     }
 
     /// Returns the least time until the present period ends.

@@ -117,6 +117,28 @@ fn the_worst_homes_of_a_week_are_those_that_starved() {
 }
 
 #[test]
+fn hours_in_which_the_daemon_stood_still_are_not_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut b = Bench::new(folder.path());
+    (b.plane().capacity, b.plane().floor) = (8e6, 20e3);
+    b.pass(Span::from_secs(1));
+    for (i, demand) in demands(19).into_iter().enumerate() {
+        let slot = FakeShaper::slot(i as u16 + 1, Direction::Down);
+        b.plane().classes.get_mut(&slot).unwrap().demand = demand;
+    }
+    // Half of a minute is in the standstill's period.
+    b.pass(Span::from_secs(630));
+    b.now.set(b.now.get() + Span::from_secs(12 * HOUR));
+    b.wall.set(b.wall.get() + 12 * HOUR);
+    b.pass(Span::from_secs(600));
+    let periods: Vec<_> = read(&folder.path().join("history"), 0, u64::MAX)
+        .unwrap()
+        .map(|p| p.mesh.seconds)
+        .collect();
+    assert!(periods.len() >= 18 && periods.iter().all(|s| *s < 120), "{periods:?}");
+}
+
+#[test]
 fn a_history_that_cannot_be_written_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let history = folder.path().join("history");
