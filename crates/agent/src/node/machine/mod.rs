@@ -1,6 +1,6 @@
 //! The machine under a mesh router's daemon: senses and acts, and those of this machine.
 //!
-//! [`kernel`]: drivers, queues and programs of Linux; [`sockets`]: messages to neighbours and a gateway's orders.
+//! `kernel`: drivers, queues and programs of Linux; `sockets`: messages to neighbours and a gateway's orders.
 
 mod kernel;
 mod sockets;
@@ -125,19 +125,19 @@ pub trait Machine {
     /// Installs the class of local traffic with this queue, without a limit.
     ///
     /// # Errors
-    /// See [`LocalShaper::install`] and [`LocalShaper::serve_in_turn`].
+    /// See [`fairmesh_linux::LocalShaper::install`] and [`fairmesh_linux::LocalShaper::serve_in_turn`].
     fn install(&mut self, place: &LocalPlace, queue: Leaf, burst: u32) -> Result<(), Error>;
 
     /// Changes the limit; `None` lifts it.
     ///
     /// # Errors
-    /// See [`LocalShaper::set_rate`].
+    /// See [`fairmesh_linux::LocalShaper::set_rate`].
     fn set_rate(&mut self, rate: Option<BitRate>) -> Result<(), Error>;
 
     /// Reads the counters of the class.
     ///
     /// # Errors
-    /// See [`LocalShaper::sample`].
+    /// See [`fairmesh_linux::LocalShaper::sample`].
     fn sample(&mut self) -> Result<LocalCounters, Error>;
 
     /// Marks packets by ECN as they leave some interfaces, for at most [`MARK_LIFETIME`].
@@ -160,31 +160,31 @@ pub trait Machine {
     /// Removes our classes and rules at this place.
     ///
     /// # Errors
-    /// See [`LocalShaper::remove`].
+    /// See [`fairmesh_linux::LocalShaper::remove`].
     fn remove(&mut self, place: &LocalPlace) -> Result<Removed, Error>;
 
     /// Installs classes of next hops on an interface, none of which exists yet.
     ///
     /// # Errors
-    /// See [`NextHopShaper::install`].
+    /// See [`fairmesh_linux::NextHopShaper::install`].
     fn install_hops(&mut self, interface: &Interface, burst: u32) -> Result<(), Error>;
 
     /// Sets limits of next hops on an interface; one without a class gets one.
     ///
     /// # Errors
-    /// See [`NextHopShaper::set_rates`].
+    /// See [`fairmesh_linux::NextHopShaper::set_rates`].
     fn set_hops(&mut self, interface: &Interface, limits: &[HopLimit]) -> Result<(), Error>;
 
     /// Returns the bytes that each class of an interface has sent, in Ethernet frames.
     ///
     /// # Errors
-    /// See [`NextHopShaper::sample`].
+    /// See [`fairmesh_linux::NextHopShaper::sample`].
     fn sample_hops(&mut self, interface: &Interface) -> Result<Vec<(MacAddr, u64)>, Error>;
 
     /// Removes the classes of next hops from an interface.
     ///
     /// # Errors
-    /// See [`NextHopShaper::remove`].
+    /// See [`fairmesh_linux::NextHopShaper::remove`].
     fn remove_hops(&mut self, interface: &Interface) -> Result<Removed, Error>;
 
     /// Counts the packets of homes on the links of these interfaces, in place of others.
@@ -192,7 +192,7 @@ pub trait Machine {
     /// No interface ends it.
     ///
     /// # Errors
-    /// See [`FlowMeter`].
+    /// See [`fairmesh_linux::bpf::FlowMeter`].
     fn count_flows(&mut self, interfaces: &[Interface], homes: &[IpNet]) -> Result<(), Error>;
 
     /// Adds or changes the class of a flow that enters the mesh here.
@@ -202,19 +202,19 @@ pub trait Machine {
     /// Marks lapse after [`MARK_LIFETIME`]; repeated calls renew them.
     ///
     /// # Errors
-    /// See [`LocalShaper::set_flow`] and [`FlowMeter::assign`].
+    /// See [`fairmesh_linux::LocalShaper::set_flow`] and [`fairmesh_linux::bpf::FlowMeter::assign`].
     fn set_flow(&mut self, class: &FlowClass) -> Result<(), Error>;
 
     /// Removes the class of a flow.
     ///
     /// # Errors
-    /// See [`LocalShaper::remove_flow`].
+    /// See [`fairmesh_linux::LocalShaper::remove_flow`].
     fn remove_flow(&mut self, class: &FlowClass) -> Result<(), Error>;
 
     /// Reads the counters of all classes of flows, by their numbers.
     ///
     /// # Errors
-    /// See [`LocalShaper::sample_flows`].
+    /// See [`fairmesh_linux::LocalShaper::sample_flows`].
     fn sample_flows(&mut self) -> Result<Vec<(u16, LocalCounters)>, Error>;
 
     /// Returns the counters of all homes on all links since [`Machine::count_flows`].
