@@ -97,7 +97,8 @@ for target in "${routers[@]}"; do
     processor=${target%%-*}
     name=fairmesh-gateway-$version-linux-$processor
     mkdir "$work/$name"
-    install -m755 "$binary" "${binary%/*}/fairmesh-node" "$work/$name"
+    install -m755 "$binary" "$work/$name"
+    ln -s fairmesh-gateway "$work/$name/fairmesh-node"
     install -m644 LICENSE-MIT LICENSE-APACHE packaging/examples/{gateway,node}.toml packaging/systemd/*.service "$work/$name"
     scripts/notices.py fairmesh-agent > "$work/$name/NOTICES"
     pack "$name.tar.gz" "$work" "$name"

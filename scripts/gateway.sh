@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the static daemons and prints the path of each fairmesh-gateway; fairmesh-node is beside it.
+# Builds the static daemons and prints the path of each fairmesh-gateway; fairmesh-node is a link to it.
 #   scripts/gateway.sh [TARGET...]   by default for this machine's processor
 # With EXAMPLE=NAME only that example of the crate is built, and the path of its executable is printed.
 #   scripts/gateway.sh --list        prints the targets of packages and releases, or those of FAIRMESH_ROUTERS
@@ -29,7 +29,8 @@ zig() { # zig PROCESSOR
     chmod +x "$linker"
 }
 
-what=(-p fairmesh-agent ${EXAMPLE:+--example "$EXAMPLE"})
+what=(-p fairmesh-agent)
+if [ -n "${EXAMPLE:-}" ]; then what+=(--example "$EXAMPLE"); else what+=(--bin fairmesh-gateway); fi
 
 build() { # build TARGET [ARGUMENT...]
     "$cargo" build --quiet --locked --profile gateway --target "$1" "${what[@]}" "${@:2}" >&2
@@ -56,10 +57,8 @@ for target in "$@"; do
             export "${variable}_RUSTFLAGS=-Ctarget-feature=+crt-static -Clink-self-contained=no"
             build "$target" -Zbuild-std=std,panic_unwind
         )
-        for program in ${EXAMPLE:-fairmesh-gateway fairmesh-node}; do
-            [ -z "${EXAMPLE:-}" ] || program=examples/$program
-            install -D "$dir/build-std/$target/gateway/$program" "$dir/$target/gateway/$program"
-        done
+        program=${EXAMPLE:+examples/}${EXAMPLE:-fairmesh-gateway}
+        install -D "$dir/build-std/$target/gateway/$program" "$dir/$target/gateway/$program"
         ;;
     *)
         if command -v rustup >/dev/null; then
@@ -73,5 +72,6 @@ for target in "$@"; do
         fi
         ;;
     esac
+    [ -n "${EXAMPLE:-}" ] || ln -sf fairmesh-gateway "$dir/$target/gateway/fairmesh-node"
     echo "$dir/$target/gateway/${EXAMPLE:+examples/}${EXAMPLE:-fairmesh-gateway}"
 done

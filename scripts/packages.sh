@@ -20,7 +20,7 @@ skip() {
 }
 
 # Runs the first commands on a router: --version, and check with a good and a wrong file.
-try() { # try BINARY [EMULATOR]; fairmesh-node is beside it
+try() { # try BINARY [EMULATOR]; fairmesh-node is a link to it
     local binary=$1 emulator=${2:-} code=0
     [ "$($emulator "$binary" --version)" = "fairmesh-gateway $version" ] || fail "$binary: --version"
     [ "$($emulator "${binary%/*}/fairmesh-node" --version)" = "fairmesh-node $version" ] || fail "${binary%/*}/fairmesh-node: --version"
@@ -149,7 +149,7 @@ for processor in "${!binaries[@]}"; do
     for file in bin/fairmesh-gateway bin/fairmesh-node share/man/man1/fairmesh-node.1.gz share/man/man1/fairmesh-gateway.1.gz share/man/man1/fairmesh-gateway-status.1.gz \
         share/bash-completion/completions/fairmesh-gateway share/zsh/vendor-completions/_fairmesh-gateway \
         share/fish/vendor_completions.d/fairmesh-gateway.fish share/doc/fairmesh-gateway/NOTICES.gz; do
-        grep -q " ./usr/$file\$" "$work/contents" || fail "$deb: no /usr/$file"
+        grep -q " ./usr/$file\( -> .*\)\?\$" "$work/contents" || fail "$deb: no /usr/$file"
     done
     [ "$processor" = "$(uname -m)" ] || continue
     if [ "$(id -u)" = 0 ] && unshare --mount --net true 2>/dev/null && grep -qw overlay /proc/filesystems; then

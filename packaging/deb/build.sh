@@ -13,7 +13,7 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 
 install -Dm755 "$binary" "$root/usr/bin/fairmesh-gateway"
-install -Dm755 "${binary%/*}/fairmesh-node" "$root/usr/bin/fairmesh-node"
+ln -s fairmesh-gateway "$root/usr/bin/fairmesh-node"
 for unit in fairmesh-gateway fairmesh-gateway-reset fairmesh-node; do
     install -Dm644 "packaging/systemd/$unit.service" "$root/lib/systemd/system/$unit.service"
 done

@@ -15,7 +15,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
 install -Dm755 "$binary" "$root/data/usr/bin/fairmesh-gateway"
-install -Dm755 "${binary%/*}/fairmesh-node" "$root/data/usr/bin/fairmesh-node"
+ln -s fairmesh-gateway "$root/data/usr/bin/fairmesh-node"
 for program in fairmesh-gateway fairmesh-node; do
     install -Dm755 "$files/$program.init" "$root/data/etc/init.d/$program"
 done

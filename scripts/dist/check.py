@@ -114,8 +114,9 @@ def daemon(file: Path, version: str) -> None:
             expect((top / name).is_file(), f"{file.name}: has no {name}")
         notices((top / "NOTICES").read_text(encoding="utf-8"), f"{file.name}: NOTICES")
         if f"-{platform.machine()}." in file.name:
-            printed = subprocess.run([top / "fairmesh-gateway", "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout
-            expect(printed == f"fairmesh-gateway {version}\n", f"{file.name}: --version prints {printed!r}")
+            for name in ("fairmesh-gateway", "fairmesh-node"):
+                printed = subprocess.run([top / name, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout
+                expect(printed == f"{name} {version}\n", f"{file.name}: {name} --version prints {printed!r}")
 
 
 def ipk(file: Path, version: str) -> None:

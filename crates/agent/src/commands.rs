@@ -1,12 +1,13 @@
 //! Implementation of the commands.
 
 use std::io::Write;
+use std::process::ExitCode;
 
 use fairmesh_linux::{HtbShaper, Layout, Shaper};
 use serde_json::Value;
 
 use crate::args::{
-    AskArgs, CheckArgs, GatewayCommand, GuardArgs, KeyArgs, OverrideArgs, Rate, ReportArgs,
+    AskArgs, CheckArgs, Cli, GatewayCommand, GuardArgs, KeyArgs, OverrideArgs, Rate, ReportArgs,
     ResetArgs, RunArgs, UbusCommand,
 };
 use crate::daemon::clock::Clock;
@@ -25,7 +26,12 @@ use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::rescue::{Limits, resources};
 use crate::gateway::start::{self, RunOptions};
 use crate::gateway::{apply, doctor, exchange, init, kept, report, request};
-use crate::{json, locate, ubus};
+use crate::{json, locate, program, ubus};
+
+/// Runs `fairmesh-gateway` with the arguments of this process.
+pub fn main() -> ExitCode {
+    program::run("fairmesh-gateway", |cli: Cli, out| dispatch(cli.command, &Clock::system(), out))
+}
 
 /// Carries out a command; the daemon and the times of `report` follow `clock`.
 ///

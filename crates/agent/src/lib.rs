@@ -26,5 +26,5 @@ mod json;
 pub mod key;
 mod locate;
 pub mod node;
-pub mod program;
+mod program;
 mod ubus;

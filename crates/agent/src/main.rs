@@ -1,14 +1,14 @@
-//! The gateway-only build: the daemon and its commands, without the simulator.
+//! Both daemons and their commands, without the simulator.
+//!
+//! Called as `fairmesh-node`, it is the daemon of mesh routers.
 
 use std::process::ExitCode;
 
-use fairmesh_agent::args::Cli;
-use fairmesh_agent::commands;
-use fairmesh_agent::daemon::clock::Clock;
-use fairmesh_agent::program;
+use fairmesh_agent::{commands, node};
 
 fn main() -> ExitCode {
-    program::run("fairmesh-gateway", |cli: Cli, out| {
-        commands::dispatch(cli.command, &Clock::system(), out)
-    })
+    match node::commands::is_called() {
+        true => node::commands::main(),
+        false => commands::main(),
+    }
 }

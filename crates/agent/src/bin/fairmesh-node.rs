@@ -1,11 +1,9 @@
 //! The daemon of a mesh router and its commands.
+//!
+//! In packages it is a link to `fairmesh-gateway`, which has both daemons.
 
 use std::process::ExitCode;
 
-use fairmesh_agent::node::args::Cli;
-use fairmesh_agent::node::commands;
-use fairmesh_agent::program;
-
 fn main() -> ExitCode {
-    program::run("fairmesh-node", |cli: Cli, out| commands::dispatch(cli.command, out))
+    fairmesh_agent::node::commands::main()
 }

@@ -1,13 +1,15 @@
 //! Implementation of the commands of `fairmesh-node`.
 
 use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
 
 use fairmesh_control::{Ability, EventKind, Needs};
 use fairmesh_linux::{Error, Interface, LocalShaper, NextHopShaper};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::args::{AskArgs, ConfigArgs, NodeCommand};
+use super::args::{AskArgs, Cli, ConfigArgs, NodeCommand};
 use super::config::Config;
 use super::doctor;
 use super::machine::Kernel;
@@ -26,7 +28,22 @@ use crate::error::AgentError;
 use crate::gateway::config::Mode;
 use crate::gateway::exchange::read_key;
 use crate::gateway::preflight::{self, CheckLine};
-use crate::json;
+use crate::{json, program};
+
+/// Name of the program.
+const NAME: &str = "fairmesh-node";
+
+/// Returns true if this process was started by the name `fairmesh-node`, such as by a link.
+pub fn is_called() -> bool {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let file = Path::new(&called).file_name().unwrap_or_default();
+    file.to_string_lossy().starts_with(NAME)
+}
+
+/// Runs `fairmesh-node` with the arguments of this process.
+pub fn main() -> ExitCode {
+    program::run(NAME, |cli: Cli, out| dispatch(cli.command, out))
+}
 
 /// Carries out a command.
 ///
