@@ -22,9 +22,9 @@ DEB_ARCH_aarch64 = arm64
 DEB_ARCH_armv7 = armel
 DEB_ARCH_mips = mips
 DEB_ARCH_mipsel = mipsel
-# Targets of the daemon in make test: this processor, and one with a library from source, 32 bits and soft float.
-# make packages and make dist build all, also aarch64, armv7 and mips (big endian).
-ROUTERS = x86_64-unknown-linux-musl mipsel-unknown-linux-musl
+# Targets of the daemon in make test: this processor, and the most different one: 32 bits, big endian, soft float, with a
+# library from source. make packages and make dist build all, also aarch64, armv7 and mipsel.
+ROUTERS = x86_64-unknown-linux-musl mips-unknown-linux-musl
 test-packages test-dist: export FAIRMESH_ROUTERS = $(ROUTERS)
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
