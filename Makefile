@@ -126,9 +126,10 @@ test-site: build-pages
 test-packages: packages-build
 	CARGO="$(CARGO)" scripts/packages.sh
 
-# Uses the tests built for this machine; the longer tests are in make test-kernel.
+# Uses the tests built for this machine; the longer tests are in make test-kernel, and those of the gateway also in
+# make test-programs, on the kernel of this machine.
 test-kernels: test-build packages-build build-experiments
-	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace FAIRMESH_KERNEL_RELEASE='-p fairmesh -p fairmesh-experiments' FAIRMESH_KERNEL_PROGRAMS='classifier|gateway|kernel|system|medium' FAIRMESH_KERNEL_SKIP='hidden_stations uploads_of gap_frees gap_receives lbm_at cna_makes mesh_maxmin_makes' scripts/kernel/test.sh
+	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace FAIRMESH_KERNEL_RELEASE='-p fairmesh -p fairmesh-experiments' FAIRMESH_KERNEL_PROGRAMS='classifier|gateway|kernel|system|medium' FAIRMESH_KERNEL_SKIP='hidden_stations uploads_of gap_frees gap_receives lbm_at cna_makes mesh_maxmin_makes rtt_holds the_doctor_finds_tunnels homes_behind' scripts/kernel/test.sh
 
 test-programs: test-build
 	CARGO="$(CARGO)" scripts/tests.py --built

@@ -314,7 +314,7 @@ fn a_dead_medium_stops_nothing() {
     let text = chain(2, 1);
     let mut mesh = Mesh::start(&text, Driver::Ours { ring: 2 }, Mode::Mesh(NOHT_5GHZ), &[]);
     mesh.reach(2);
-    for round in 0..3 {
+    for round in 0..if seconds() >= 30.0 { 3 } else { 1 } {
         let during = std::thread::scope(|threads| {
             let sender = threads.spawn(|| saturate(&mesh, &[(0, 1)], 1.5));
             std::thread::sleep(Duration::from_millis(700));
