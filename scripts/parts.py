@@ -8,6 +8,7 @@ FAIRMESH_PARTS: the file with one line for each command. Processor time includes
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -24,6 +25,8 @@ def run(part, command):
     if part:
         env.pop("FAIRMESH_PARTS", None)
     child = subprocess.Popen(["/bin/sh", "-c", command], env=env, close_fds=False)
+    # An interrupt ends the command, and this program with its exit code.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     file = os.environ.get("FAIRMESH_PARTS")
